@@ -1,0 +1,1 @@
+"""One module per executable; they do not import each other."""

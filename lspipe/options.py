@@ -1,0 +1,191 @@
+"""The options that every executable shares, their help, and the click command class that carries them."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import click
+
+from lspipe import __version__
+
+#: What each class of executable is, in the order of the README's table.
+KINDS = ("source", "transform", "sink", "porcelain")
+
+
+class Print(Exception):
+    """Raised by an option that only prints: the runner writes `text` to stdout and ends with 0."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__()
+        self.text = text
+
+
+class Seconds(click.ParamType):
+    """A length of time: `10s`, `500ms`, `2m`, or a bare number of seconds. Gives seconds as a float."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        from lspipe import when
+
+        try:
+            return float(value) if value.replace(".", "", 1).isdigit() else when.duration(value) / 1e6
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Shared(click.Option):
+    """An option that means the same in every executable; help lists these last."""
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        raise Print(f"{ctx.command.name} {__version__}\n".encode())
+
+
+def _print_schema(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from lspipe import schema
+
+        assert isinstance(ctx.command, Command)
+        if ctx.command.emits is None:
+            raise click.UsageError(f"{ctx.command.name} prints text, not rows of a schema")
+        raise Print(schema.text(ctx.command.emits))
+
+
+def _print_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        raise Print((ctx.get_help() + "\n").encode())
+
+
+def _common(kind: str) -> list[click.Parameter]:
+    eager = {"is_flag": True, "is_eager": True, "expose_value": False}
+    params: list[click.Parameter] = [
+        Shared(["-n", "--limit"], type=click.IntRange(min=0), metavar="N", help="At most N rows."),
+        Shared(["--exit-status"], is_flag=True, help="Exit 1 if there are no rows."),
+        Shared(["--timeout"], type=Seconds(), metavar="TIME", help="Stop after TIME (10s, 500ms)."),
+        Shared(["--now"], metavar="TIME", help="Take TIME (RFC 3339) as the present."),
+        Shared(["--report"], metavar="FILE", help="Write facts about the run to FILE, as one JSON object."),
+        Shared(["--stats"], is_flag=True, help="Print the same in short on stderr."),
+        Shared(["--log"], type=click.Choice(["text", "json"]), default="text", help="Form of errors on stderr."),
+        Shared(["--line-buffered"], is_flag=True, help="Send each row at once."),
+        Shared(["--require-sandbox"], is_flag=True, help="Fail where the kernel cannot enforce all of it."),
+        Shared(["--sandbox-report"], is_flag=True, help="Try what is forbidden; print what the kernel says."),
+        Shared(["--debug"], is_flag=True, help="Print the traceback of a bug."),
+        Shared(["--schema"], callback=_print_schema, help="Print the schema of what is emitted.", **eager),
+        Shared(["--version"], callback=_print_version, help="Print the version.", **eager),
+        Shared(["-h", "--help"], callback=_print_help, help="Print this help.", **eager),
+    ]
+    if kind in ("transform", "sink"):
+        params.insert(9, Shared(["--strict"], is_flag=True, help="End at the first line that is not a row."))
+    if kind == "source":
+        params.insert(9, Shared(["--strict"], is_flag=True, help="End at the first thing that has to be skipped."))
+    return params
+
+
+def _scope() -> list[click.Parameter]:
+    return [
+        Shared(["--since"], metavar="TIME", help="Not older than TIME: 24h, 7d, yesterday, a date."),
+        Shared(["--until"], metavar="TIME", help="Not newer than TIME; a day is meant whole."),
+        Shared(["--profile"], multiple=True, metavar="NAME",
+               help="Only this profile: chromium/Default, Default, chromium, or its shown name."),
+        Shared(["--max-chars"], type=click.IntRange(min=0), default=2000, show_default=True, metavar="N",
+               help="Characters of text in a row; 0 leaves it out."),
+    ]
+
+
+class Command(click.Command):
+    """A click command with the shared options of its kind and the help of lspipe."""
+
+    def __init__(self, *args: Any, kind: str, reads: str | None, emits: str | None, **extra: Any) -> None:
+        extra["add_help_option"] = False
+        params = list(extra.pop("params", None) or [])
+        if reads is not None and kind in ("transform", "sink"):
+            params.append(click.Argument(["files"], nargs=-1, metavar="[FILE]..."))
+        if kind == "source":
+            params += _scope()
+        super().__init__(*args, params=params + _common(kind), **extra)
+        self.kind = kind
+        self.reads = reads
+        self.emits = emits
+
+    @property
+    def documentation(self) -> str:
+        """The docstring of the module that defines the command."""
+        assert self.callback is not None
+        return sys.modules[self.callback.__module__].__doc__ or ""
+
+    @property
+    def summary(self) -> str:
+        """The first line of the module's docstring."""
+        return self.documentation.partition("\n")[0]
+
+    @property
+    def examples(self) -> list[str]:
+        """The shell lines of the docstring, without their `$ `."""
+        stripped = (line.strip() for line in self.documentation.splitlines())
+        return [line[2:] for line in stripped if line.startswith("$ ")]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.width = 80
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(self.summary)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"  {example}\n")
+        prose = [part for part in self.documentation.split("\n\n")[1:] if not part.strip().startswith("$ ")]
+        for part in prose:
+            formatter.write_paragraph()
+            formatter.write_text(" ".join(part.split()))
+        own = [p for p in self.params if isinstance(p, click.Option) and not isinstance(p, Shared)]
+        shared = [p for p in self.params if isinstance(p, Shared)]
+        for title, params in (("Options", own), ("Common options", shared)):
+            records = [record for p in params if (record := p.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records, col_max=26)
+        if self.emits is not None:
+            from lspipe import schema
+
+            with formatter.section(f"Fields of a {self.emits}"):
+                formatter.write_dl([(field.name, field.description) for field in schema.describe(self.emits)])
+
+    def short_help_text(self, ctx: click.Context) -> str:
+        """Usage, summary and examples: what a person sees who calls a reader without input."""
+        lines = [self.get_usage(ctx), self.summary, *("  " + example for example in self.examples)]
+        return "\n".join([*lines, f"{self.name} --help shows all options", ""])
+
+
+def command(
+    name: str, *, kind: str, reads: str | None, emits: str | None
+) -> Callable[[Callable[..., Any]], Command]:
+    """Decorate the callback of executable `name`; its own options stand between this and the function."""
+    return click.command(name, cls=Command, kind=kind, reads=reads, emits=emits)
+
+
+def namespace(**given: Any) -> SimpleNamespace:
+    """What every callback returns: the values as attributes."""
+    return SimpleNamespace(**given)
+
+
+def option_names(argv: Sequence[str]) -> list[str]:
+    """The names of the options in `argv`, without any value: all that may reach the disk of a command line."""
+    names = []
+    for word in argv:
+        if word == "--":
+            break
+        if word.startswith("--"):
+            names.append(word.partition("=")[0])
+        elif len(word) > 1 and word.startswith("-") and word[1].isalpha():
+            names.append(word[:2])
+    return names
+
+
+def printable(value: str) -> str:
+    """A word from argv as text: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(value).decode("utf-8", "replace")

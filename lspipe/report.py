@@ -1,0 +1,104 @@
+"""What a run has to say beside its rows: errors, warnings, counts, and the report object."""
+
+import os
+import time
+from collections import Counter
+from typing import Any
+
+from lspipe import __version__, stream
+from lspipe.exits import Exit, LspipeError
+
+_KEPT = 100
+_SHOWN = 5
+
+
+class Report:
+    """Facts about one run. Collects exit codes; prints each trouble as one line on stderr when it happens."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.began = time.monotonic()
+        self.log_json = False
+        self.rows_in = 0
+        self.rows_out = 0
+        self.skipped: list[dict[str, Any]] = []
+        self.skipped_count = 0
+        self.truncated = False
+        self.registered = False
+        self.sandbox = {"fs": "none", "net": "none", "signal": "none"}
+        self.consent_file: str | None = None
+        self.query_id: str | None = None
+        self.counts: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.codes: set[int] = set()
+
+    def say(self, level: str, message: str, hint: str | None = None, code: int | None = None) -> None:
+        """One line on stderr, and one that says what to do; or one JSON object."""
+        if self.log_json:
+            data = stream.dumps(
+                {"command": self.command, "level": level, "code": code, "message": message, "hint": hint}
+            )
+        else:
+            text = f"{self.command}: {stream.plain(message)}\n"
+            if hint:
+                text += f"{stream.plain(hint)}\n"
+            data = text.encode("utf-8", "replace")
+        try:
+            os.write(2, data)
+        except OSError:
+            pass  # Nobody is there to read it, and there is no other place to say so.
+
+    def error(self, error: LspipeError) -> None:
+        """An error that counts for the exit code."""
+        self.codes.add(error.code)
+        self.say("error", error.message, error.hint, int(error.code))
+
+    def skip(
+        self, message: str, reason: str, hint: str | None = None, code: int = Exit.SKIPPED, **facts: Any
+    ) -> None:
+        """Something was passed over: `message` for stderr, `reason` and `facts` for the report."""
+        self.codes.add(code)
+        self.exclude(reason, **facts)
+        if self.skipped_count <= _SHOWN:
+            self.say("warning", message, hint, int(code))
+
+    def exclude(self, reason: str, **facts: Any) -> None:
+        """The same without a line on stderr and without an exit code: it was not asked for by name."""
+        self.skipped_count += 1
+        if len(self.skipped) < _KEPT:
+            self.skipped.append({"reason": reason, **{key: value for key, value in facts.items() if value}})
+
+    def note(self, text: str) -> None:
+        """A fact for the report and for --stats, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def finish(self) -> None:
+        """Say how many skipped things were not shown one by one."""
+        if self.skipped_count > _SHOWN and Exit.SKIPPED in self.codes:
+            self.say("warning", f"{self.skipped_count - _SHOWN} more were skipped (--report FILE lists them)")
+
+    def as_dict(self, code: int) -> dict[str, Any]:
+        """The report object of `schemas/report.schema.json`."""
+        return {
+            "command": self.command, "version": __version__, "exit": code, "query_id": self.query_id,
+            "rows_in": self.rows_in, "rows_out": self.rows_out,
+            "skipped_count": self.skipped_count, "skipped": self.skipped, "truncated": self.truncated,
+            "timing_ms": round((time.monotonic() - self.began) * 1000, 1),
+            "sandbox": self.sandbox, "consent_file": self.consent_file, "registered": self.registered,
+            "counts": dict(sorted(self.counts.items())), "notes": self.notes,
+        }
+
+    def stats_line(self, code: int) -> str:
+        """The report in one line."""
+        facts = self.as_dict(code)
+        parts = [f"{self.rows_in} rows in"] if self.rows_in else []
+        parts += [f"{self.rows_out} rows out", f"{self.skipped_count} skipped"]
+        parts += [f"{count} {name.replace('_', ' ')}" for name, count in facts["counts"].items()]
+        if self.truncated:
+            parts.append("truncated")
+        box = self.sandbox
+        parts.append(f"sandbox fs {box['fs']}, net {box['net']}, signal {box['signal']}")
+        if not self.registered:
+            parts.append("not registered")
+        return "; ".join([*parts, *self.notes, f"{facts['timing_ms']} ms"])

@@ -1,0 +1,492 @@
+"""The frame that every executable runs in: options, ledger, sandbox, streams, signals, exit code.
+
+The order is the promise: options, consent narrowed, dead runs swept, registered, opened, locked down; only then is
+input read. A command module hands over a click command and one generator; everything that can go wrong around
+them is dealt with here, once.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import click
+
+from lspipe import ledger, options, sandbox, stream
+from lspipe.exits import Bug, Exit, LspipeError, NotFound, Precondition, Usage, WriteFailed, strongest
+from lspipe.report import Report
+from lspipe.row import Row
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """Raised by the signal handler; nothing but the runner may catch it."""
+
+
+class ReaderLeft(BaseException):
+    """stdout's reader is gone: an ordinary end."""
+
+
+@dataclass
+class Reach:
+    """What a command may touch once it is locked down, as paths; and what it has opened before."""
+
+    read: list[str] = field(default_factory=list)
+    execute: list[str] = field(default_factory=list)
+    write: list[str] = field(default_factory=list)
+    may_signal: bool = False
+    #: Whatever the command's `reach` wants to hand to its `rows`.
+    given: Any = None
+
+
+class Clock:
+    """The time left of --timeout. It stands still while stdout's reader takes its time."""
+
+    def __init__(self, limit: float | None, waited: Callable[[], float]) -> None:
+        self._limit = limit
+        self._began = time.monotonic()
+        self._waited = waited
+        self.expired_once = False
+
+    def left(self, ceiling: float | None = None) -> float | None:
+        """Seconds left, at most `ceiling`; None where nothing bounds it."""
+        if self._limit is None:
+            return ceiling
+        left = max(0.0, self._limit - (time.monotonic() - self._began - self._waited()))
+        return left if ceiling is None else min(left, ceiling)
+
+    def expired(self) -> bool:
+        """Whether time is over. A command that sees it stops looking and yields what it has."""
+        if self._limit is not None and self.left() == 0.0:
+            self.expired_once = True
+        return self.expired_once
+
+
+class Run:
+    """One invocation, as a command's generator sees it."""
+
+    def __init__(self, name: str, opts: SimpleNamespace, argv: Sequence[str]) -> None:
+        self.name = name
+        self.options = opts
+        self.argv = list(argv)
+        self.report = Report(name)
+        self.report.log_json = getattr(opts, "log", "text") == "json"
+        self.now = time.time_ns() // 1000
+        self.writer = stream.Writer(1, getattr(opts, "line_buffered", False))
+        self.clock = Clock(getattr(opts, "timeout", None), lambda: self.writer.waited)
+        self.ledger: ledger.Run | None = None
+        self.reach = Reach()
+        self.since: int | None = None
+        self.until: int | None = None
+        self.stdout_closed = False
+        #: Called with (spent) resources last in, first out, whatever happens.
+        self.closing = contextlib.ExitStack()
+
+    def need_ledger(self) -> ledger.Run:
+        """The run directory, for a command that is about to own something. Raises Precondition without one."""
+        if self.ledger is None:
+            raise Precondition("cannot register in the ledger, so nothing may be started",
+                               "make the state folder writable, or name another: LSPIPE_STATE_HOME")
+        return self.ledger
+
+    def write(self, data: bytes) -> None:
+        """Text for stdout, of executables that do not print rows."""
+        if self.stdout_closed:
+            raise WriteFailed("cannot write: standard output is closed")
+        try:
+            self.writer.write(data)
+        except BrokenPipeError:
+            raise ReaderLeft from None
+
+
+Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One executable: its click command, its generator, and what it reaches for. Calling it runs it."""
+
+    cli: options.Command
+    rows: Rows
+    #: Narrows consent and says what may be read; runs before anything is registered or opened.
+    reach: Callable[[SimpleNamespace, Run], Reach] | None = None
+    #: Opens what must be open before lock-down.
+    opening: Callable[[SimpleNamespace, Run], None] | None = None
+    #: How rows are judged as they enter, where it is not by the schema that the command reads.
+    judge: Callable[[SimpleNamespace], Callable[[Row], str | None]] | None = None
+    #: False for the coordinator, which locks itself down after it has forked its stages.
+    locks: bool = True
+
+    @property
+    def name(self) -> str:
+        """The executable's name."""
+        return str(self.cli.name)
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run with `argv` (default: the process's own); the exit code. Ends by the signal where one came."""
+        number = execute(self, sys.argv[1:] if argv is None else argv)
+        if number < 0:
+            signal.signal(-number, signal.SIG_DFL)
+            os.kill(os.getpid(), -number)
+            return 128 - number  # Only where the signal is blocked.
+        return number
+
+
+def execute(tool: Tool, argv: Sequence[str]) -> int:
+    """Run `tool`; the exit code, or a signal's number, negative, where the process should die by it."""
+    signals = _Signals()
+    closed = _occupy_closed_fds()
+    os.umask(0o077)
+    run: Run | None = None
+    report_fd = -1
+    early = Report(tool.name)  # For trouble before there is a run.
+    try:
+        with signals:
+            opts = _parse(tool, argv)
+            run = Run(tool.name, opts, argv)
+            run.stdout_closed = 1 in closed
+            report_fd = _open_report(opts)
+            _prepare(run)
+            _work(tool, run, 0 in closed)
+    except (ReaderLeft, Stopped):
+        pass
+    except options.Print as wanted:
+        return _print(wanted.text, 1 in closed, early)
+    except LspipeError as error:
+        (run.report if run else early).error(error)
+    except Exception as error:  # The one place where a bug ends; everywhere else it travels.
+        if not signals.number:
+            _say_bug(run.report if run else early, error, run is None or run.options.debug)
+    finally:
+        signals.ignore()
+        if run is not None:
+            run.closing.close()
+    if run is None:
+        return -signals.number if signals.number else int(strongest(early.codes))
+    try:
+        return _finish(run, signals.number, report_fd)
+    finally:
+        if run.ledger is not None:
+            run.ledger.close()
+        if report_fd >= 0:
+            os.close(report_fd)
+
+
+def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
+    try:
+        parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False)
+    except click.UsageError as error:
+        hint = f"try: {tool.name} --help"
+        raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None
+    assert isinstance(parsed, SimpleNamespace)
+    return parsed
+
+
+def _print(text: bytes, stdout_closed: bool, report: Report) -> int:
+    writer = stream.Writer(1)
+    try:
+        if stdout_closed:
+            raise WriteFailed("cannot write: standard output is closed")
+        writer.write(text)
+        writer.flush()
+    except BrokenPipeError:
+        pass
+    except WriteFailed as error:
+        report.error(error)
+    return int(strongest(report.codes))
+
+
+def _occupy_closed_fds() -> set[int]:
+    """The standard descriptors that came closed, now the null device: else the next file opened becomes stdout."""
+    closed = set()
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            closed.add(fd)
+            os.open(os.devnull, os.O_RDWR)
+    return closed
+
+
+class _Signals:
+    """INT, TERM and HUP raise Stopped once. A second INT after an INT leaves the rest to ls-clean."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __enter__(self) -> "_Signals":
+        for number in _SIGNALS:
+            # A parent that ignores HUP (nohup) or INT (a background job) means it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ignore()
+        if self.number:
+            raise Stopped  # Also where a library swallowed it, as SQLite does in a callback.
+
+    def _handle(self, number: int, _frame: object) -> None:
+        self.number = number
+        self.ignore()
+        raise Stopped
+
+    def ignore(self) -> None:
+        """Let clean-up run to its end, but for a second Ctrl-C of an impatient person."""
+        for number in _SIGNALS:
+            again = number == signal.SIGINT and self.number == signal.SIGINT
+            signal.signal(number, signal.SIG_DFL if again else signal.SIG_IGN)
+
+
+def _open_report(opts: SimpleNamespace) -> int:
+    if not opts.report:
+        return -1
+    try:
+        return os.open(opts.report, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise WriteFailed(f"cannot write the report '{options.printable(opts.report)}': {error.strerror}") from None
+
+
+def _prepare(run: Run) -> None:
+    """Resolve the times that options name."""
+    opts = run.options
+    wanted = [getattr(opts, name, None) for name in ("now", "since", "until")]
+    if not any(wanted):
+        return
+    from lspipe import when
+
+    try:
+        if wanted[0]:
+            now = when.parse_rfc3339(wanted[0])
+            if now is None:
+                raise ValueError(f"--now takes an RFC 3339 time, not '{wanted[0]}'")
+            run.now = now
+        run.since = when.since(wanted[1], run.now) if wanted[1] else None
+        run.until = when.until(wanted[2], run.now) if wanted[2] else None
+    except ValueError as error:
+        raise Usage(str(error)) from None
+
+
+def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
+    reads = tool.cli.reads is not None
+    if reads and not run.options.files and not run.options.sandbox_report:
+        if stdin_closed:
+            raise Usage("standard input is closed", "give it rows: ls-history words | " + tool.name)
+        if os.isatty(0):
+            run.report.codes.add(Exit.USAGE)
+            os.write(2, tool.cli.short_help_text(click.Context(tool.cli, info_name=tool.name)).encode())
+            return
+    if tool.reach is not None:
+        run.reach = tool.reach(run.options, run)
+    ledger.sweep()
+    _register(tool, run)
+    inputs = _open_inputs(run) if reads else []
+    if tool.opening is not None:
+        tool.opening(run.options, run)
+    check = None
+    if reads or tool.cli.emits is not None:
+        from lspipe import schema
+
+        check = schema
+    if tool.locks:
+        lock_down(run)
+    if run.options.sandbox_report:
+        from lspipe import probe
+
+        for answer in probe.probe(rules(run)):
+            run.write(stream.dumps(answer))
+        run.writer.flush()
+        return
+    upstream = _upstream(tool, run, inputs, check)
+    _pump(tool, run, upstream, check)
+
+
+def _register(tool: Tool, run: Run) -> None:
+    try:
+        run.ledger = ledger.register(tool.name, options.option_names(run.argv), tool.cli.kind)
+        run.report.registered = True
+    except (LspipeError, OSError) as error:
+        # One that owns nothing may go on: need_ledger() stops the others before they create anything.
+        run.report.note(f"not registered: {error}")
+
+
+def rules(run: Run) -> sandbox.Rules:
+    """The kernel rules of this run: program and libraries, what `reach` says, the own run directory."""
+    write = list(run.reach.write)
+    entries = []
+    if run.ledger is not None:
+        write.append(run.ledger.path)
+        entries.append(os.path.dirname(run.ledger.path))
+    return sandbox.Rules(
+        read=(*sandbox.program_paths(), *run.reach.read),
+        execute=tuple(run.reach.execute),
+        write=tuple(write),
+        entries=tuple(entries),
+        may_signal=run.reach.may_signal,
+    )
+
+
+def lock_down(run: Run) -> None:
+    """Give up everything but `rules(run)`. Raises Precondition where it must be whole and is not."""
+    state = sandbox.lock_down(rules(run))
+    run.report.sandbox = {"fs": state.fs, "net": state.net, "signal": state.signal}
+    weak = [f"{name} {value}" for name, value in run.report.sandbox.items() if value != "enforced"]
+    if run.reach.may_signal:
+        weak = [text for text in weak if not text.startswith("signal")]
+    if weak and run.options.require_sandbox:
+        raise Precondition(f"the kernel does not enforce the whole sandbox: {', '.join(weak)}",
+                           "leave out --require-sandbox to run with what there is")
+    if weak:
+        run.report.note(f"sandbox: {state.detail}" if state.detail else "sandbox: " + ", ".join(weak))
+
+
+def _open_inputs(run: Run) -> list[tuple[str, int]]:
+    """(name, descriptor) of each operand, stdin without one. What cannot be opened is said; the rest goes on."""
+    inputs: list[tuple[str, int]] = []
+    for name in run.options.files or ["-"]:
+        shown = options.printable(name)
+        if name == "-":
+            inputs.append((shown, 0))
+            continue
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+            os.read(fd, 0)  # A directory opens, and says so only here.
+            inputs.append((shown, fd))
+        except FileNotFoundError:
+            run.report.error(NotFound(f"cannot open '{shown}': no such file"))
+        except OSError as error:
+            run.report.skip(f"cannot read '{shown}': {(error.strerror or '').lower()}", "not-readable", input=shown)
+    return inputs
+
+
+def _upstream(tool: Tool, run: Run, inputs: list[tuple[str, int]], schema: Any) -> Iterator[Row]:
+    """The rows of every input in turn, checked as they enter."""
+    if not inputs:
+        return
+    wrong = tool.judge(run.options) if tool.judge is not None else _judge(tool.cli.reads, schema)
+    for name, fd in inputs:
+        def skip(number: int, reason: str, name: str = name) -> None:
+            message = f"{name}: line {number}: {reason}"
+            if run.options.strict:
+                raise LineRefused(message)
+            run.report.skip(message, reason, input=name, line=number)
+
+        try:
+            for row in stream.rows(fd, skip, wrong):
+                run.report.rows_in += 1
+                yield row
+        except OSError as error:
+            run.report.skip(f"cannot read '{name}': {(error.strerror or '').lower()}", "not-readable", input=name)
+        if fd != 0:
+            os.close(fd)
+
+
+def _judge(name: str | None, schema: Any) -> Callable[[Row], str | None]:
+    """What is wrong with a row, by schema `name`; compiled when the first one comes."""
+    checking: list[Callable[[Any], bool]] = []
+
+    def wrong(row: Row) -> str | None:
+        if not checking:
+            checking.append(schema.checker(name))
+        return None if checking[0](row) else str(schema.reason(name, row))
+
+    return wrong
+
+
+class LineRefused(LspipeError):
+    """A line that is not a row ended the run (--strict)."""
+
+    code = Exit.SKIPPED
+
+
+def _pump(tool: Tool, run: Run, upstream: Iterator[Row], schema: Any) -> None:
+    """From the generator to stdout, at most --limit rows."""
+    emits = tool.cli.emits
+    judged = tool.judge is None
+    limit = run.options.limit if emits is not None else None
+    found = iter(tool.rows(run.options, upstream, run))
+    try:
+        if limit != 0:
+            check = None
+            for item in found:
+                if isinstance(item, bytes):
+                    run.write(item)
+                    continue
+                if check is None and judged:
+                    check = schema.checker(emits)
+                if judged and not check(item):
+                    raise Bug(f"made a row that is none: {schema.reason(emits, item)}")
+                run.report.rows_out += 1
+                run.write(stream.dumps(item))
+                if run.report.rows_out == limit:
+                    break
+        # Whether more was held back costs one more search: only for a report that says it.
+        if limit is not None and run.report.rows_out == limit and (run.options.report or run.options.stats):
+            run.writer.flush()
+            run.report.truncated |= next(found, None) is not None
+        _flush(run)
+    except LspipeError:
+        with contextlib.suppress(WriteFailed, ReaderLeft):
+            _flush(run)  # What was found before the trouble is not lost.
+        raise
+    finally:
+        close = getattr(found, "close", None)
+        if close is not None:
+            close()
+
+
+def _flush(run: Run) -> None:
+    try:
+        run.writer.flush()
+    except BrokenPipeError:
+        raise ReaderLeft from None
+
+
+def _say_bug(report: Report, error: Exception, debug: bool) -> None:
+    report.codes.add(Exit.BUG)
+    report.say("error", f"internal error: {type(error).__name__}: {error}",
+               None if debug else "run it with --debug for the traceback", int(Exit.BUG))
+    if debug:
+        import traceback
+
+        os.write(2, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+
+
+def _finish(run: Run, signal_number: int, report_fd: int) -> int:
+    """Say what is left to say; the exit code, or minus the signal."""
+    report = run.report
+    if run.clock.expired_once:
+        report.truncated = True
+        if report.rows_out == 0:
+            report.error(_deadline())
+        else:
+            report.skip("time was over: these rows are what was found until then", "late")
+    report.finish()
+    if run.options.exit_status and report.rows_out == 0:
+        report.codes.add(Exit.NO_ROWS)
+    code = int(strongest(report.codes))
+    if signal_number:
+        code = 128 + signal_number
+    if run.options.stats:
+        report.say("note", report.stats_line(code))
+    if report_fd >= 0:
+        try:
+            writer = stream.Writer(report_fd)
+            writer.write(stream.dumps(report.as_dict(code)))
+            writer.flush()
+        except (WriteFailed, BrokenPipeError) as error:
+            report.error(WriteFailed(f"cannot write the report: {error}"))
+            code = int(strongest([*report.codes, *([code] if not signal_number else [])]))
+    return -signal_number if signal_number else code
+
+
+def _deadline() -> LspipeError:
+    from lspipe.exits import Deadline
+
+    return Deadline("time was over before there was a row", "give it more: --timeout 60s")

@@ -1,0 +1,98 @@
+"""The schema files: load, check a row quickly, explain what is wrong slowly, describe the fields.
+
+The files in `schemas/` are the single source of validation, of `--schema`, of the fields in `--help` and of the
+tables in the README. jsonschema-rs judges rows; jsonschema words the explanations of `ls-check`.
+"""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schemas")
+NAMES = ("row", "query", "envelope", "report", "error", "ledger", "consent")
+
+
+def text(name: str) -> bytes:
+    """The schema file of `name` as it stands on disk."""
+    with open(os.path.join(FOLDER, name + ".schema.json"), "rb") as file:
+        return file.read()
+
+
+@functools.cache
+def load(name: str) -> dict[str, Any]:
+    """The schema `name` as an object (shared: do not change it)."""
+    schema: dict[str, Any] = orjson.loads(text(name))
+    return schema
+
+
+@functools.cache
+def _validator(name: str) -> Any:
+    import jsonschema_rs  # 30 ms: only once there is something to check
+
+    return jsonschema_rs.Draft202012Validator(load(name))
+
+
+def checker(name: str) -> Callable[[Any], bool]:
+    """A fast yes or no for objects of schema `name`; a score that is not finite is a no."""
+    is_valid = _validator(name).is_valid
+    isfinite = math.isfinite
+
+    def check(value: Any) -> bool:
+        return bool(is_valid(value)) and isfinite(value.get("score", 0))
+
+    return check
+
+
+def reason(name: str, value: Any) -> str:
+    """Why `value` does not fit schema `name`, as one short line: a dotted place and the first thing wrong."""
+    for error in _validator(name).iter_errors(value):
+        place = ".".join(str(part) for part in error.instance_path)
+        words = str(error.message)
+        return shorten(f"{place}: {words}" if place else words)
+    return "score: not a finite number" if isinstance(value, dict) and "score" in value else "valid"
+
+
+def explain(name: str, value: Any) -> list[str]:
+    """Every reason why `value` does not fit, by jsonschema, in the order of the places. Empty: it fits."""
+    import jsonschema
+    import referencing
+
+    # Without an explicit registry jsonschema would fetch an http `$ref` from the network.
+    validator = jsonschema.Draft202012Validator(load(name), registry=referencing.Registry())
+    found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
+    lines = []
+    for error in found:
+        place = ".".join(str(part) for part in error.absolute_path)
+        lines.append(shorten(f"{place}: {error.message}" if place else error.message))
+    if not lines and isinstance(value, dict) and not math.isfinite(value.get("score", 0)):
+        lines.append("score: not a finite number")
+    return lines
+
+
+def shorten(line: str, limit: int = 200) -> str:
+    """At most `limit` characters: an error quotes the value that is wrong, which may be long and private."""
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class FieldInfo(NamedTuple):
+    """One property of a schema, as the help and the README show it."""
+
+    name: str
+    type: str
+    required: bool
+    description: str
+    example: Any
+
+
+def describe(name: str) -> Iterator[FieldInfo]:
+    """The top-level properties of schema `name`, in the file's order."""
+    schema = load(name)
+    required = set(schema.get("required", ()))
+    for key, value in schema["properties"].items():
+        kind = value.get("type", "any")
+        shown = "|".join(kind) if isinstance(kind, list) else str(kind)
+        yield FieldInfo(key, shown, key in required, value["description"], value["examples"][0])
