@@ -1,0 +1,115 @@
+"""From consent to descriptors: loads the grants, narrows a request, holds what is left, says what is refused."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lspipe import consent, options, paths
+from lspipe.exits import LspipeError, NotFound, Precondition
+from lspipe.narrow import Narrowed, Refusal, Request, Scope, narrow
+from lspipe.runner import Run
+
+
+@dataclass(frozen=True)
+class Held:
+    """A scope that may be read, and a descriptor for each of its paths, reached without any symbolic link."""
+
+    scope: Scope
+    fds: tuple[int, ...]
+
+    @property
+    def rules(self) -> list[str]:
+        """Paths for the kernel rules that mean these descriptors, whatever their names point to by now."""
+        return [f"/proc/self/fd/{fd}" for fd in self.fds] if os.path.isdir("/proc/self/fd") else list(self.scope.paths)
+
+    def close(self) -> None:
+        """Let go of the descriptors; the kernel rules stay."""
+        for fd in self.fds:
+            os.close(fd)
+
+
+def ask(run: Run, request: Request) -> Narrowed:
+    """What of `request` is granted, by the consent file in force. Raises Precondition where the file is unusable."""
+    granted = consent.load(paths.config_home())
+    run.report.consent_file = granted.file
+    return narrow(granted.grants, request)
+
+
+def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambda _refusal: True) -> list[Held]:
+    """The scopes of `request` that may be read, held open until the run ends.
+
+    What was named and is not granted is reported (exit 7), what does not exist (`exists` says so) too (exit 3).
+    Raises Precondition, with the command to run, where nothing is left, NotFound where nothing of it exists.
+    """
+    narrowed = ask(run, request)
+    named = bool(request.profiles or request.paths or request.collections)
+    held: list[Held] = []
+    refused = list(narrowed.refused)
+    for scope in narrowed.allowed:
+        got = consent.hold(scope)
+        if isinstance(got, Refusal):
+            refused.append(got)
+        else:
+            mine = Held(scope, got)
+            held.append(mine)
+            run.closing.callback(mine.close)
+    missing = [refusal for refusal in refused if not exists(refusal) or refusal.reason == "not-found"]
+    others = [refusal for refusal in refused if refusal not in missing]
+    if not held:
+        raise _nothing(missing, others)
+    for refusal in missing:
+        if named:
+            run.report.error(NotFound(f"cannot read {label(refusal)}: not found"))
+        else:
+            _skip(run, refusal)
+    for refusal in others:
+        # A grant that has ended is a grant that is not there: it was not asked for by name.
+        if named or refusal.reason != "no-consent" or "changed" in refusal.detail:
+            _skip(run, refusal)
+        else:
+            run.report.exclude(refusal.reason, **facts(refusal))
+    for refusal in narrowed.partial:
+        run.report.note(f"{label(refusal)}: {refusal.detail}")
+        if request.paths:
+            run.report.exclude("no-consent", **facts(refusal))
+    return held
+
+
+def _skip(run: Run, refusal: Refusal) -> None:
+    run.report.skip(message(refusal), refusal.reason, refusal.command, **facts(refusal))
+
+
+def _nothing(missing: list[Refusal], others: list[Refusal]) -> LspipeError:
+    first = (others or missing)[0]
+    if not others:
+        return NotFound(f"cannot read {label(first)}: {first.detail if first.reason == 'not-found' else 'not found'}")
+    more = len(others) - 1
+    tail = f" (and {more} more)" if more else ""
+    return Precondition(message(first) + tail, first.command or "ls-consent list shows what is granted")
+
+
+def label(refusal: Refusal) -> str:
+    """What was refused, for a message."""
+    if refusal.browser or refusal.profile:
+        return f"profile '{'/'.join(part for part in (refusal.browser, refusal.profile) if part)}'"
+    if refusal.path:
+        return f"'{options.printable(refusal.path)}'"
+    return f"collection '{refusal.collection}'" if refusal.collection else refusal.source
+
+
+def message(refusal: Refusal) -> str:
+    """One line: what cannot be read and why."""
+    why = "no consent" if refusal.reason == "no-consent" else refusal.reason.replace("-", " ")
+    detail = "" if refusal.detail in ("no grant", why) else f": {refusal.detail}"
+    return f"cannot read {label(refusal)}: {why}{detail}"
+
+
+def facts(refusal: Refusal) -> dict[str, str | None]:
+    """The same for the report."""
+    return {"what": label(refusal), "source": refusal.source, "browser": refusal.browser,
+            "profile": refusal.profile, "detail": refusal.command or refusal.detail}
+
+
+def read_rules(held: Iterable[Held]) -> list[str]:
+    """The kernel rules of several held scopes."""
+    return [rule for one in held for rule in one.rules]
