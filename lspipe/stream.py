@@ -77,7 +77,7 @@ def lines(fd: int, cap: int = LINE_CAP) -> Iterator[Line]:
     number = 0
     rest = b""
     overlong = False
-    while chunk := os.read(fd, _CHUNK):
+    while chunk := _read(fd):
         parts = chunk.split(b"\n")
         if overlong:
             if len(parts) == 1:
@@ -98,6 +98,17 @@ def lines(fd: int, cap: int = LINE_CAP) -> Iterator[Line]:
         yield Line(number + 1, None)
     elif rest:
         yield Line(number + 1, rest)
+
+
+def _read(fd: int) -> bytes:
+    """What there is to read, at most _CHUNK; waits also where whoever shares the descriptor made it non-blocking."""
+    while True:
+        try:
+            return os.read(fd, _CHUNK)
+        except BlockingIOError:
+            import select
+
+            select.select([fd], [], [])
 
 
 def depth(value: Any) -> int:
