@@ -101,7 +101,7 @@ def lines(fd: int, cap: int = LINE_CAP) -> Iterator[Line]:
 
 
 def _read(fd: int) -> bytes:
-    """What there is to read, at most _CHUNK; waits also where whoever shares the descriptor made it non-blocking."""
+    """What there is to read, at most _CHUNK; waits for it also on a descriptor that somebody made non-blocking."""
     while True:
         try:
             return os.read(fd, _CHUNK)

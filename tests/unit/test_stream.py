@@ -24,7 +24,8 @@ UNSAFE = (
 )
 
 texts = st.text(st.characters(codec="utf-8") | st.sampled_from(sorted(UNSAFE)) | st.sampled_from('\\"/u'))
-scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | finite
 values = st.recursive(
     scalars | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
@@ -147,7 +148,9 @@ def test_depth_survives_what_breaks_recursion() -> None:
         value = value[0]
 
 
-@pytest.mark.parametrize(("levels", "good"), [(31, True), (32, True), (33, False), (1000, False), (100_000, False)])
+@pytest.mark.parametrize(
+    ("levels", "good"), [(31, True), (32, True), (33, False), (1000, False), (100_000, False)]
+)
 @pytest.mark.parametrize("kind", ["objects", "arrays"])
 def test_rows_are_at_most_32_deep(levels: int, good: bool, kind: str) -> None:
     opening, closing = (b'{"a":', b"}") if kind == "objects" else (b"[", b"]")
@@ -164,9 +167,10 @@ BAD = {
     "NaN": b'{"score":NaN}', "Infinity": b'{"score":Infinity}', "too large a number": b'{"score":1e999}',
     "invalid UTF-8": b'{"title":"\xff"}', "overlong UTF-8": b'{"title":"\xc0\x80"}',
     "surrogate in UTF-8": b'{"title":"\xed\xa0\x80"}', "lone high surrogate": b'{"title":"\\ud800"}',
-    "lone low surrogate": b'{"title":"\\udc00"}', "raw NUL": b'{"title":"\x00"}', "raw tab": b'{"title":"\t"}',
-    "two objects": b"{}{}", "trailing comma": b'{"a":1,}', "single quotes": b"{'a':1}", "comment": b"{} // no",
-    "cut short": b'{"a":', "a number": b"1", "a string": b'"x"', "an array": b"[]", "null": b"null",
+    "lone low surrogate": b'{"title":"\\udc00"}', "raw NUL": b'{"title":"\x00"}', "tab": b'{"title":"\t"}',
+    "two objects": b"{}{}", "trailing comma": b'{"a":1,}', "single quotes": b"{'a':1}",
+    "comment": b"{} // no", "cut short": b'{"a":', "a number": b"1", "a string": b'"x"', "an array": b"[]",
+    "null": b"null",
 }
 
 
@@ -207,7 +211,9 @@ def test_a_byte_order_mark_and_crlf_are_forgiven() -> None:
     assert [number for number, _ in read_rows(b'{"a":1}\n\xef\xbb\xbf{"a":2}\n')[1]] == [2]
 
 
-@pytest.mark.parametrize("data", [b'{\n  "a": 1\n}\n', b'[{"a":1}]\n', b'\n\n [\n{"a":1}\n]\n', b'\xef\xbb\xbf{\n"a":1}'])
+@pytest.mark.parametrize(
+    "data", [b'{\n  "a": 1\n}\n', b'[{"a":1}]\n', b'\n\n [\n{"a":1}\n]\n', b'\xef\xbb\xbf{\n"a":1}']
+)
 def test_pretty_printed_json_and_arrays_end_at_once_with_advice(data: bytes) -> None:
     with pytest.raises(Usage) as caught:
         read_rows(data)

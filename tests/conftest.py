@@ -1,0 +1,34 @@
+"""What every test may use: an isolated home, and what was measured on the way."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+for folder in (TESTS, TESTS.parent):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import support  # noqa: E402
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> support.Home:
+    """A home of its own with the sample state and grants to all of it; nothing of the real one is in reach."""
+    return support.Home(tmp_path, sample=True)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> support.Home:
+    """A home of its own with nothing in it and no grant."""
+    return support.Home(tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Times that are measured and shown, never asserted: a busy machine must not fail a good program."""
+    if support.MEASURED:
+        name, seconds = max(support.MEASURED, key=lambda pair: pair[1])
+        terminalreporter.write_line(
+            f"{len(support.MEASURED)} ends by a signal, slowest {seconds * 1000:.0f} ms ({name})"
+        )
