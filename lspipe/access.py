@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lspipe import consent, options, paths
 from lspipe.exits import LspipeError, NotFound, Precondition
@@ -18,9 +19,9 @@ class Held:
     fds: tuple[int, ...]
 
     @property
-    def rules(self) -> list[str]:
-        """Paths for the kernel rules that mean these descriptors, whatever their names point to by now."""
-        return [f"/proc/self/fd/{fd}" for fd in self.fds] if os.path.isdir("/proc/self/fd") else list(self.scope.paths)
+    def rules(self) -> list[str | int]:
+        """For the kernel rules: these very descriptors, whatever their names point to by now."""
+        return list(self.fds)
 
     def close(self) -> None:
         """Let go of the descriptors; the kernel rules stay."""
@@ -104,12 +105,12 @@ def message(refusal: Refusal) -> str:
     return f"cannot read {label(refusal)}: {why}{detail}"
 
 
-def facts(refusal: Refusal) -> dict[str, str | None]:
+def facts(refusal: Refusal) -> dict[str, Any]:
     """The same for the report."""
     return {"what": label(refusal), "source": refusal.source, "browser": refusal.browser,
             "profile": refusal.profile, "detail": refusal.command or refusal.detail}
 
 
-def read_rules(held: Iterable[Held]) -> list[str]:
+def read_rules(held: Iterable[Held]) -> list[str | int]:
     """The kernel rules of several held scopes."""
     return [rule for one in held for rule in one.rules]

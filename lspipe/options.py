@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,13 @@ class Print(Exception):
         self.text = text
 
 
-class Seconds(click.ParamType):
+if TYPE_CHECKING:
+    _SecondsBase = click.ParamType[float]
+else:
+    _SecondsBase = click.ParamType  # Older releases of click do not take a type argument.
+
+
+class Seconds(_SecondsBase):
     """A length of time: `10s`, `500ms`, `2m`, or a bare number of seconds. Gives seconds as a float."""
 
     name = "time"
@@ -87,28 +93,28 @@ def _common(kind: str) -> list[click.Parameter]:
     return params
 
 
-def _scope() -> list[click.Parameter]:
+def _scope(max_chars: int | None = 2000) -> list[click.Parameter]:
     return [
         Shared(["--since"], metavar="TIME", help="Not older than TIME: 24h, 7d, yesterday, a date."),
         Shared(["--until"], metavar="TIME", help="Not newer than TIME; a day is meant whole."),
         Shared(["--profile"], multiple=True, metavar="NAME",
                help="Only this profile: chromium/Default, Default, chromium, or its shown name."),
-        Shared(["--max-chars"], type=click.IntRange(min=0), default=2000, show_default=True, metavar="N",
-               help="Characters of text in a row; 0 leaves it out."),
+        Shared(["--max-chars"], type=click.IntRange(min=0), default=max_chars, metavar="N",
+               show_default=max_chars is not None, help="Characters of text in a row; 0 leaves it out."),
     ]
 
 
 class Command(click.Command):
     """A click command with the shared options of its kind and the help of lspipe."""
 
-    def __init__(self, *args: Any, kind: str, reads: str | None, emits: str | None, **extra: Any) -> None:
+    def __init__(self, name: str, *, kind: str, reads: str | None, emits: str | None, **extra: Any) -> None:
         extra["add_help_option"] = False
         params = list(extra.pop("params", None) or [])
         if reads is not None and kind in ("transform", "sink"):
             params.append(click.Argument(["files"], nargs=-1, metavar="[FILE]..."))
-        if kind == "source":
-            params += _scope()
-        super().__init__(*args, params=params + _common(kind), **extra)
+        if kind == "source" or name == "ls-query":
+            params += _scope(2000 if kind == "source" else None)
+        super().__init__(name, params=params + _common(kind), **extra)
         self.kind = kind
         self.reads = reads
         self.emits = emits
@@ -166,6 +172,46 @@ def command(
 ) -> Callable[[Callable[..., Any]], Command]:
     """Decorate the callback of executable `name`; its own options stand between this and the function."""
     return click.command(name, cls=Command, kind=kind, reads=reads, emits=emits)
+
+
+def defaults(command: Command) -> dict[str, Any]:
+    """The defaults that `config.toml` sets for `ls-query` and `ls-show`, by option name. Raises Precondition.
+
+        [query]
+        limit = 20
+        source = ["history", "files"]
+    """
+    from lspipe import paths
+
+    table = CONFIGURED.get(str(command.name))
+    if table is None:
+        return {}
+    path = os.path.join(paths.config_home(), "config.toml")
+    if not os.path.lexists(path):
+        return {}
+    import tomllib
+
+    from lspipe.exits import Precondition
+
+    try:
+        with open(paths.open_private(path), "rb") as file:
+            found = tomllib.load(file).get(table, {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Precondition(f"cannot read '{path}': {error}", "mend it, or move it away") from None
+    known = {param.opts[-1].lstrip("-"): param.name for param in command.params
+             if isinstance(param, click.Option) and param.expose_value and param.name not in UNCONFIGURED}
+    values = {}
+    for key, value in found.items() if isinstance(found, dict) else ():
+        if key not in known:
+            raise Precondition(f"'{path}': [{table}] has no default '{key}'", "it may set: " + ", ".join(sorted(known)))
+        values[str(known[key])] = value
+    return values
+
+
+#: The executables that read `config.toml`, and the table of each. No other one reads any configuration.
+CONFIGURED = {"ls-query": "query", "ls-show": "show"}
+#: Options of a single call: a default for them would surprise.
+UNCONFIGURED = {"query_file", "report", "now", "sandbox_report", "debug", "null"}
 
 
 def namespace(**given: Any) -> SimpleNamespace:

@@ -92,9 +92,9 @@ class Report:
     def stats_line(self, code: int) -> str:
         """The report in one line."""
         facts = self.as_dict(code)
-        parts = [f"{self.rows_in} rows in"] if self.rows_in else []
-        parts += [f"{self.rows_out} rows out", f"{self.skipped_count} skipped"]
-        parts += [f"{count} {name.replace('_', ' ')}" for name, count in facts["counts"].items()]
+        parts = [f"in {self.rows_in}"] if self.rows_in else []
+        parts += [f"out {self.rows_out}", f"skipped {self.skipped_count}"]
+        parts += [f"{name.replace('_', ' ')} {count}" for name, count in facts["counts"].items()]
         if self.truncated:
             parts.append("truncated")
         box = self.sandbox

@@ -37,9 +37,9 @@ class ReaderLeft(BaseException):
 class Reach:
     """What a command may touch once it is locked down, as paths; and what it has opened before."""
 
-    read: list[str] = field(default_factory=list)
-    execute: list[str] = field(default_factory=list)
-    write: list[str] = field(default_factory=list)
+    read: list[str | int] = field(default_factory=list)
+    execute: list[str | int] = field(default_factory=list)
+    write: list[str | int] = field(default_factory=list)
     may_signal: bool = False
     #: Whatever the command's `reach` wants to hand to its `rows`.
     given: Any = None
@@ -180,7 +180,8 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
 
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
     try:
-        parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False)
+        parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False,
+                               default_map=options.defaults(tool.cli))
     except click.UsageError as error:
         hint = f"try: {tool.name} --help"
         raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None
@@ -319,7 +320,7 @@ def _register(tool: Tool, run: Run) -> None:
 def rules(run: Run) -> sandbox.Rules:
     """The kernel rules of this run: program and libraries, what `reach` says, the own run directory."""
     write = list(run.reach.write)
-    entries = []
+    entries: list[str | int] = []
     if run.ledger is not None:
         write.append(run.ledger.path)
         entries.append(os.path.dirname(run.ledger.path))
@@ -409,18 +410,19 @@ def _pump(tool: Tool, run: Run, upstream: Iterator[Row], schema: Any) -> None:
     """From the generator to stdout, at most --limit rows."""
     emits = tool.cli.emits
     judged = tool.judge is None
-    limit = run.options.limit if emits is not None else None
+    # Porcelain prints whole documents, or acts on what it lists: it minds its limit itself.
+    limit = run.options.limit if emits is not None and tool.cli.kind != "porcelain" else None
     found = iter(tool.rows(run.options, upstream, run))
     try:
         if limit != 0:
-            check = None
+            check: Callable[[Any], bool] | None = None
             for item in found:
                 if isinstance(item, bytes):
                     run.write(item)
                     continue
                 if check is None and judged:
                     check = schema.checker(emits)
-                if judged and not check(item):
+                if check is not None and not check(item):
                     raise Bug(f"made a row that is none: {schema.reason(emits, item)}")
                 run.report.rows_out += 1
                 run.write(stream.dumps(item))

@@ -92,7 +92,7 @@ def file_path(item: Row) -> bytes | None:
     try:
         if isinstance(location.get("path_b64"), str):
             return base64.b64decode(location["path_b64"], validate=True)
-        return urls.file_path(item["url"])
+        return urls.file_path(str(item["url"]))
     except ValueError:
         return None
 

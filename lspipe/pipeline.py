@@ -1,0 +1,288 @@
+"""A plan of stages: print it as bash, or fork it from one warm interpreter, join it with pipes, and watch over it.
+
+A stage is an executable and its argument vector, exactly as a person would type them. Each forked stage closes all
+that is not its own, then registers, checks consent and locks itself down as the executable would.
+"""
+
+import importlib
+import os
+import re
+import selectors
+import shlex
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from lspipe import ledger, runner, stream
+from lspipe.exits import Bug, Exit
+
+#: The stages that a plan may hold, and the module of each. Resolved by name: the registry test checks the list.
+STAGES = {
+    "ls-history": "history", "ls-bookmarks": "bookmarks", "ls-rg": "rg",
+    "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-show": "show",
+}
+#: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
+_PATIENCE = 1.0
+_GRACE = 0.2
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One executable with its arguments; `label` is the source it asks, for reports."""
+
+    name: str
+    argv: tuple[str, ...]
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sources side by side into the first transform, which the others follow. `remarks` explain what is not asked."""
+
+    sources: tuple[Stage, ...]
+    transforms: tuple[Stage, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All of them, sources first."""
+        return self.sources + self.transforms
+
+    def bash(self) -> str:
+        """The same as text for bash; running it gives the same rows."""
+        lines = [f"# {stream.plain(remark)}" for remark in self.remarks]
+        first, *others = self.transforms
+        parts = [" ".join(map(quote, (first.name, *first.argv)))]
+        parts += [f"  <({' '.join(map(quote, (stage.name, *stage.argv)))})" for stage in self.sources]
+        lines.append(" \\\n".join(parts) + "".join(
+            f" |\n{' '.join(map(quote, (stage.name, *stage.argv)))}" for stage in others))
+        return "\n".join(lines) + "\n"
+
+
+def quote(word: str) -> str:
+    """`word` for bash; with `$'..'` where it holds what must not be printed raw."""
+    if not stream.UNSAFE.search(word):
+        return shlex.quote(word)
+    body = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + stream.UNSAFE.sub(_ansi_c, body) + "'"
+
+
+def _ansi_c(match: "re.Match[str]") -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match.group().encode("utf-8", "surrogateescape"))
+
+
+def load(names: Sequence[str]) -> dict[str, runner.Tool]:
+    """The executables of these names, imported: before the fork, so that it is paid once."""
+    return {name: importlib.import_module("lspipe.commands." + STAGES[name]).main for name in set(names)}
+
+
+@dataclass
+class Child:
+    """A forked stage, while it runs and after."""
+
+    stage: Stage
+    pid: int
+    pidfd: int
+    report_fd: int
+    resource: ledger.Resource
+    report: bytes = b""
+    status: int | None = None
+    ended: float | None = None
+    stopped_late: bool = False
+
+    @property
+    def code(self) -> int:
+        """Its exit code; minus the signal where it died by one."""
+        if self.status is None:
+            return -int(signal.SIGKILL)
+        return os.waitstatus_to_exitcode(self.status)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Its report object, empty where it could not write one."""
+        try:
+            found = orjson.loads(self.report)
+        except orjson.JSONDecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass
+class Pipeline:
+    """A started plan. Read `lines()` to the end, then look at `children`. `close()` stops what still runs."""
+
+    run: runner.Run
+    plan: Plan
+    children: list[Child] = field(default_factory=list)
+    out_fd: int = -1
+    began: float = 0.0
+
+    def start(self) -> None:
+        """Fork every stage; the coordinator is single-threaded and has no open database here."""
+        tools = load([stage.name for stage in self.plan.stages])
+        _warm()
+        self.began = time.monotonic()
+        self.run.closing.callback(self.close)
+        feeds = []
+        for stage in self.plan.sources:
+            read, write = os.pipe()
+            self._fork(tools[stage.name], stage, stage.argv, stdout=write, keep=())
+            os.close(write)
+            feeds.append(read)
+        operands = tuple(f"/dev/fd/{fd}" for fd in feeds)
+        stdin = -1
+        for number, stage in enumerate(self.plan.transforms):
+            read, write = os.pipe()
+            first = number == 0
+            argv = stage.argv + operands if first else stage.argv
+            self._fork(tools[stage.name], stage, argv, stdout=write, stdin=stdin, keep=tuple(feeds) if first else ())
+            os.close(write)
+            if first:
+                for fd in feeds:
+                    os.close(fd)
+            else:
+                os.close(stdin)
+            stdin = read
+        self.out_fd = stdin
+
+    def _fork(
+        self, tool: runner.Tool, stage: Stage, argv: tuple[str, ...], *, stdout: int, keep: tuple[int, ...],
+        stdin: int = -1,
+    ) -> None:
+        report_read, report_write = os.pipe()
+        owner = self.run.need_ledger()
+        resource = owner.add("stage", stage.label, command=ledger.command_line([stage.name, *argv]))
+        pid = os.fork()
+        if pid == 0:
+            code = int(Exit.BUG)
+            try:
+                os.dup2(stdin if stdin >= 0 else os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(stdout, 1)
+                _close_all_but({0, 1, 2, report_write, *keep})
+                resource.enter(group=False)
+                os.environ[ledger.TOKEN] = owner.token
+                code = runner.execute(tool, ["--report", f"/dev/fd/{report_write}", *argv])
+                if code < 0:
+                    signal.signal(-code, signal.SIG_DFL)
+                    os.kill(os.getpid(), -code)
+            finally:
+                os._exit(code & 0xFF)
+        os.close(report_write)
+        pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+        self.children.append(Child(stage, pid, pidfd, report_read, resource))
+
+    def lines(self, limit: float | None) -> Iterator[bytes]:
+        """The last stage's lines, newline included. Sources are stopped `limit` seconds after the start."""
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.out_fd, selectors.EVENT_READ, None)
+            for child in self.children:
+                selector.register(child.report_fd, selectors.EVENT_READ, child)
+            open_fds = 1 + len(self.children)
+            while open_fds:
+                for key, _events in selector.select(self._until_late(limit)):
+                    data = os.read(key.fd, 1 << 16)
+                    child = key.data
+                    if not data:
+                        selector.unregister(key.fd)
+                        open_fds -= 1
+                        if child is not None:
+                            self._reap(child)
+                        continue
+                    if child is not None:
+                        child.report += data
+                        continue
+                    *complete, rest = (rest + data).split(b"\n")
+                    for line in complete:
+                        yield line + b"\n"
+                self._stop_late(limit)
+        if rest:
+            yield rest
+
+    def _until_late(self, limit: float | None) -> float | None:
+        if limit is None or all(child.ended is not None for child in self.children):
+            return None
+        return max(0.05, limit + _PATIENCE - self._elapsed())
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self.began - self.run.writer.waited
+
+    def _stop_late(self, limit: float | None) -> None:
+        if limit is None or self._elapsed() < limit + _PATIENCE:
+            return
+        for child in self.children[: len(self.plan.sources)]:
+            if child.ended is None and not child.stopped_late:
+                child.stopped_late = True
+                _signal(child, signal.SIGKILL)
+
+    def _reap(self, child: Child) -> None:
+        """Its report pipe is closed, so it has ended or is about to."""
+        _pid, child.status = os.waitpid(child.pid, 0)
+        child.ended = time.monotonic()
+        child.resource.release()
+
+    def close(self) -> None:
+        """Stop what still runs: TERM, a short grace, KILL. Idempotent."""
+        waiting = [child for child in self.children if child.status is None]
+        for child in waiting:
+            _signal(child, signal.SIGTERM)
+        until = time.monotonic() + _GRACE
+        for child in waiting:
+            while child.status is None:
+                pid, status = os.waitpid(child.pid, os.WNOHANG)
+                if pid:
+                    child.status = status
+                elif time.monotonic() > until:
+                    _signal(child, signal.SIGKILL)
+                    _pid, child.status = os.waitpid(child.pid, 0)
+                else:
+                    _wait(child, until)
+            child.resource.release()
+        for child in self.children:
+            for fd in (child.pidfd, child.report_fd):
+                if fd >= 0:
+                    os.close(fd)
+            child.pidfd = child.report_fd = -1
+        if self.out_fd >= 0:
+            os.close(self.out_fd)
+            self.out_fd = -1
+
+
+def _wait(child: Child, until: float) -> None:
+    import select
+
+    left = max(0.0, until - time.monotonic())
+    select.select([child.pidfd] if child.pidfd >= 0 else [], [], [], min(left, 0.01 if child.pidfd < 0 else left))
+
+
+def _signal(child: Child, number: int) -> None:
+    """Only through the pidfd where there is one: a pid may be somebody else's by now."""
+    try:
+        if child.pidfd >= 0:
+            signal.pidfd_send_signal(child.pidfd, number)
+        elif child.status is None:  # Not reaped yet, so the pid cannot have been given away.
+            os.kill(child.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _warm() -> None:
+    """Import and compile what every stage needs, once."""
+    from lspipe import sandbox, schema
+
+    sandbox.warm()
+    if not schema.checker("row")({"source": "warm", "url": "warm:"}):
+        raise Bug("the row schema refuses a row")
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Close every other descriptor: the coordinator's lock above all, which a forked child would keep held."""
+    last = -1
+    for fd in sorted(kept):
+        os.closerange(last + 1, fd)
+        last = fd
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))

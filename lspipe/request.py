@@ -1,0 +1,178 @@
+"""What ls-query is asked, from flags or a query file, and the plan of stages that answers it (pure but for consent)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lspipe import when
+from lspipe.exits import Usage
+from lspipe.narrow import Grant, Refusal, Request, narrow
+from lspipe.pipeline import Plan, Stage
+from lspipe.row import FAMILIES
+
+PER_SOURCE = 100
+DEPTH = 100
+DEADLINE = 10.0
+LIMIT = 10
+FUSE_K = 60
+#: A family may fill this share of the answer before the others have had their turn.
+CAP_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A source that ls-query can ask: its executable, and what must be granted for it."""
+
+    command: str
+    family: str
+    data: str | None
+
+
+#: In the order in which they are started and listed.
+SOURCES: Mapping[str, SourceInfo] = {
+    "history": SourceInfo("ls-history", "browser", "history"),
+    "bookmarks": SourceInfo("ls-bookmarks", "browser", "bookmarks"),
+    "files": SourceInfo("ls-rg", "files", None),
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question. Times are microseconds since 1970, `until` is the first that is out; `timeout` is seconds."""
+
+    text: str
+    now: int
+    sources: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    limit: int = LIMIT
+    mode: str = "hybrid"
+    rerank: bool = True
+    fields: tuple[str, ...] = ()
+    caps: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    public: bool = False
+    timeout: float = DEADLINE
+    max_chars: int | None = None
+
+
+def expand(names: Sequence[str]) -> tuple[str, ...]:
+    """Sources from sources and families (`browser`, `files`, `wiki`, `all`), each once, in order. Raises Usage."""
+    found: list[str] = []
+    for name in names:
+        members = [source for source, info in SOURCES.items() if name in (source, info.family, "all")]
+        if not members:
+            known = ", ".join([*SOURCES, "browser", "all"])
+            raise Usage(f"unknown source '{name}'", f"sources and families: {known}")
+        found += [source for source in members if source not in found]
+    return tuple(found)
+
+
+def pairs(values: Sequence[str], option: str, kind: type[int] | type[float]) -> dict[str, Any]:
+    """`NAME=NUMBER` words as a mapping. Raises Usage."""
+    found: dict[str, Any] = {}
+    for value in values:
+        name, equals, number = value.rpartition("=")
+        try:
+            parsed = kind(number)
+            if not (name and equals and math.isfinite(parsed) and parsed >= 0):
+                raise ValueError
+        except ValueError:
+            raise Usage(f"{option} takes NAME=NUMBER, not '{value}'") from None
+        if name not in FAMILIES and name not in FAMILIES.values():
+            raise Usage(f"{option}: unknown source or family '{name}'")
+        found[name] = parsed
+    return found
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan, and the sources that are not in it, with the reason."""
+
+    plan: Plan
+    asked: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+    caps: Mapping[str, int]
+
+
+def default_caps(query: Query, asked: Sequence[str]) -> dict[str, int]:
+    """The caps in force: those given, and a share of the limit for each other family that is asked."""
+    caps = dict(query.caps)
+    for name in asked:
+        family = SOURCES[name].family
+        caps.setdefault(family, max(1, math.ceil(query.limit * CAP_SHARE)))
+    return dict(sorted(caps.items()))
+
+
+def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Planned:
+    """The stages that answer `query` with what is granted."""
+    sources: list[Stage] = []
+    asked: list[str] = []
+    refused: list[Refusal] = []
+    remarks: list[str] = []
+    for name in query.sources or tuple(SOURCES):
+        info = SOURCES[name]
+        usable = [grant for grant in grants if grant.public] if query.public else grants
+        granted = narrow(usable, Request(info.family, info.data, audience=audience))
+        if not granted.allowed:
+            refusal = replace(granted.refused[0], source=name)
+            if query.public:
+                refusal = replace(refusal, detail="no public grant", command=None)
+            refused.append(refusal)
+            remarks.append(f"{name}: no consent" + (f" ({refusal.command})" if refusal.command else ""))
+            continue
+        roots = _roots(query, usable, granted.roots)
+        sources.append(Stage(info.command, _source_argv(query, name, roots), name))
+        asked.append(name)
+    caps = default_caps(query, asked)
+    return Planned(Plan(tuple(sources), _transforms(query, caps), tuple(remarks)), tuple(asked), tuple(refused), caps)
+
+
+def _roots(query: Query, usable: Sequence[Grant], all_roots: Sequence[str]) -> Sequence[str]:
+    """What the files source is told to search: what was named, as it was named, so that it can say what is refused;
+    with --public only what is public of it."""
+    if query.paths and query.public:
+        return narrow(usable, Request("files", paths=query.paths)).roots
+    return query.paths or all_roots
+
+
+def _source_argv(query: Query, name: str, roots: Sequence[str]) -> tuple[str, ...]:
+    files = SOURCES[name].family == "files"
+    argv = ["--words"] if files else []
+    argv += [f"--limit={max(PER_SOURCE, query.limit)}", *_clock(query)]
+    if query.since is not None:
+        argv.append(f"--since={when.rfc3339(query.since)}")
+    if query.until is not None:
+        argv.append(f"--until={when.rfc3339(query.until)}")
+    argv.append(f"--max-chars={2000 if query.max_chars is None else query.max_chars}")
+    argv.append(f"--timeout={query.timeout:g}")
+    if not files:
+        argv += [f"--profile={profile}" for profile in query.profiles]
+    return (*argv, "--", query.text, *(roots if files else ()))
+
+
+def _clock(query: Query) -> list[str]:
+    return [f"--now={when.rfc3339(query.now)}"]
+
+
+def _transforms(query: Query, caps: Mapping[str, int]) -> tuple[Stage, ...]:
+    cap_words = [f"--cap={name}={number}" for name, number in caps.items()]
+    fuse = [f"--k={FUSE_K}", *(f"--weight={name}={weight:g}" for name, weight in sorted(query.weights.items()))]
+    public = Stage("ls-show", ("--as=jsonl", "--public"), "public")
+    stages = []
+    if query.rerank:
+        stages.append(Stage("ls-fuse", tuple(fuse), "fuse"))
+        stages += [public] if query.public else []
+        stages.append(Stage("ls-rerank", (
+            f"--mode={query.mode}", f"--query={query.text}", f"--depth={max(DEPTH, query.limit)}",
+            "--recency=browser", *cap_words, f"--limit={query.limit}", *_clock(query),
+        ), "rerank"))
+    else:
+        stages.append(Stage("ls-fuse", (*fuse, *cap_words, f"--limit={query.limit}"), "fuse"))
+        stages += [public] if query.public else []
+    if query.fields:
+        stages.append(Stage("ls-show", ("--as=jsonl", "--fields=" + ",".join(query.fields)), "fields"))
+    return tuple(stages)
