@@ -38,7 +38,9 @@ def _validator(name: str) -> Any:
 
 def checker(name: str) -> Callable[[Any], bool]:
     """A fast yes or no for objects of schema `name`; a score that is not finite is a no."""
-    is_valid = _validator(name).is_valid
+    is_valid: Callable[[Any], bool] = _validator(name).is_valid
+    if "score" not in load(name)["properties"]:
+        return is_valid
     isfinite = math.isfinite
 
     def check(value: Any) -> bool:
@@ -47,13 +49,19 @@ def checker(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def _score_is_odd(name: str, value: Any) -> bool:
+    """Whether it has a score that is no finite number, which a schema cannot say."""
+    score = value.get("score") if isinstance(value, dict) and "score" in load(name)["properties"] else None
+    return isinstance(score, float) and not math.isfinite(score)
+
+
 def reason(name: str, value: Any) -> str:
     """Why `value` does not fit schema `name`, as one short line: a dotted place and the first thing wrong."""
     for error in _validator(name).iter_errors(value):
         place = ".".join(str(part) for part in error.instance_path)
         words = str(error.message)
         return shorten(f"{place}: {words}" if place else words)
-    return "score: not a finite number" if isinstance(value, dict) and "score" in value else "valid"
+    return "score: not a finite number" if _score_is_odd(name, value) else "valid"
 
 
 def explain(name: str, value: Any) -> list[str]:
@@ -68,7 +76,7 @@ def explain(name: str, value: Any) -> list[str]:
     for error in found:
         place = ".".join(str(part) for part in error.absolute_path)
         lines.append(shorten(f"{place}: {error.message}" if place else error.message))
-    if not lines and isinstance(value, dict) and not math.isfinite(value.get("score", 0)):
+    if not lines and _score_is_odd(name, value):
         lines.append("score: not a finite number")
     return lines
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import functools
 import importlib
+import importlib.util
 import os
 import select
 import shutil
@@ -200,9 +201,25 @@ class Home:
         self.home.mkdir(mode=0o700)
         self.config.mkdir(mode=0o700)
         if self.sample:
-            import sample
+            self._make_sample()
 
-            self.consent(*sample.make(self.home))
+    def _make_sample(self) -> None:
+        """Two browser profiles and notes, as `make demo` has them, all of it granted."""
+        state, now = _sample_state(), 1_784_635_200_000_000  # NOW
+        chromium = self.home / ".config/chromium/Default"
+        firefox = self.home / ".mozilla/firefox/k3x9f2ab.default-release"
+        state.chromium(str(chromium), now)
+        state.firefox(str(firefox), now)
+        (firefox.parent / "profiles.ini").write_text(
+            "[Profile0]\nName=default-release\nIsRelative=1\nPath=k3x9f2ab.default-release\nDefault=1\n"
+        )
+        state.notes(str(self.home / "notes"), now)
+        data = ["history", "bookmarks"]
+        self.consent(
+            {"family": "browser", "browser": "chromium", "profile": "Default", "data": data, "path": str(chromium)},
+            {"family": "browser", "browser": "firefox", "profile": firefox.name, "data": data, "path": str(firefox)},
+            {"family": "files", "path": str(self.home / "notes")},
+        )
 
     def consent(self, *grants: dict[str, Any]) -> None:
         """Write the consent file."""
@@ -268,6 +285,15 @@ class Home:
             return sorted(os.listdir(self.state / "run"))
         except FileNotFoundError:
             return []
+
+
+@functools.cache
+def _sample_state() -> Any:
+    found = importlib.util.spec_from_file_location("sample_state", ROOT / "examples" / "sample_state.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
 def command(name: str, *args: str | bytes, python: Sequence[str] = ()) -> list[str | bytes]:

@@ -1,0 +1,1 @@
+"""What every executable promises, one parametrised suite over the registry."""
