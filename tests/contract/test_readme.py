@@ -1,0 +1,77 @@
+"""The README agrees with the code, and every example in it and in the help runs as it is written."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import readme
+import support
+
+EXAMPLES = list(readme.examples(readme.README.read_text()))
+HELP = [(one.name, line) for one in support.executables() if one.kind != "broken" for line in one.cli.examples]
+#: Lines of the help that need a person at a terminal, or the user's own files.
+NEEDS_A_PERSON = ("ls-consent grant",)
+
+
+@pytest.mark.parametrize(("name", "text"), list(readme.parts()), ids=lambda value: str(value).split("\n")[0][:20])
+def test_made_parts_are_fresh(name: str, text: str) -> None:
+    assert text == readme.made(name), "run: python tests/readme.py --write"
+
+
+def _bash(home: support.Home, line: str) -> subprocess.CompletedProcess[bytes]:
+    """Run one line as a person would, in the sample home, with the checkout's bin in front."""
+    env = home.env()
+    env["PATH"] = f"{_links(home)}:{env['PATH']}"
+    return subprocess.run(["bash", "-c", "set -o pipefail; " + line], cwd=home.home, env=env, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=support.PATIENCE)
+
+
+def _links(home: support.Home) -> Path:
+    """Wrappers named like the executables that start them with this very interpreter."""
+    folder = home.root / "bin"
+    if not folder.exists():
+        folder.mkdir()
+        for one in support.executables():
+            wrapper = folder / one.name
+            wrapper.write_text(f'#!/bin/sh\nexec "{support.sys.executable}" "{support.BIN / one.name}" "$@"\n')
+            wrapper.chmod(0o755)
+    return folder
+
+
+def _needs(line: str) -> str | None:
+    for program in ("jq", "fzf"):
+        if f"{program} " in line and support.shutil.which(program) is None:
+            return program
+    return None
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_readme_example(home: support.Home, example: readme.Example) -> None:
+    missing = _needs(example.command)
+    if missing:
+        pytest.skip(f"{missing} is not installed")
+    done = _bash(home, example.command)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    if example.shown:
+        assert done.stdout.decode().splitlines() == example.shown
+    elif not example.command.startswith(("ls-ps", "ls-clean")):
+        assert done.stdout, "it prints nothing"
+
+
+@pytest.mark.parametrize(("name", "line"), HELP, ids=lambda value: str(value))
+def test_help_example(home: support.Home, name: str, line: str) -> None:
+    """The examples of --help, over inputs of the names that they use."""
+    if line.startswith(NEEDS_A_PERSON):
+        pytest.skip("needs a person at a terminal: tests/contract/test_consent_command.py has one")
+    missing = _needs(line)
+    if missing:
+        pytest.skip(f"{missing} is not installed")
+    assert name in line
+    rows = _bash(home, "ls-history async").stdout
+    for file in ("rows.jsonl", "a.jsonl", "b.jsonl"):
+        (home.home / file).write_bytes(rows)
+    (home.home / "request.json").write_text('{"query": "async"}\n')
+    done = _bash(home, line)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr

@@ -1,0 +1,227 @@
+"""ls-query against the pipelines that it stands for: the same rows from the plan, the envelope, the failures."""
+
+import json
+import subprocess
+
+import orjson
+import pytest
+import support
+from support import Home
+
+WORDS = [
+    "async cancellation",
+    "rust 'async' \"structured concurrency\"",
+    "--pre=./x.sh async",
+    "-harmful async",
+    "async\ncancellation",
+    "München 日本語 $(touch owned) `touch owned` \\",
+    "it's \x1b[31mred\x07 async",
+]
+
+
+def bash(home: Home, text: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run a plan with the checkout's executables in front."""
+    folder = home.root / "bin"
+    folder.mkdir(exist_ok=True)
+    for one in support.executables():
+        wrapper = folder / one.name
+        wrapper.write_text(f'#!/bin/sh\nexec "{support.sys.executable}" "{support.BIN / one.name}" "$@"\n')
+        wrapper.chmod(0o755)
+    env = home.env()
+    env["PATH"] = f"{folder}:{env['PATH']}"
+    return subprocess.run(["bash"], input=text, cwd=home.home, env=env, capture_output=True, timeout=support.PATIENCE)
+
+
+@pytest.mark.parametrize("more", [
+    (), ("--since", "24h"), ("--since", "2d", "--until", "yesterday"), ("--no-rerank",), ("-n", "2"),
+    ("--fields", "title,provenance.browser"), ("--cap", "history=1", "--weight", "files=2"), ("--source", "files"),
+    ("--path", "notes/rust"), ("--profile", "chromium"), ("--max-chars", "0"), ("--public",),
+], ids=" ".join)
+def test_the_plan_gives_the_same_rows(home: Home, more: tuple[str, ...]) -> None:
+    args = [*more, "--now", support.NOW, "--", "async cancellation"]
+    if "--public" in more:
+        home.consent({"family": "files", "path": str(home.home / "notes"), "public": True})
+    rows = home.run("ls-query", "--jsonl", *args)
+    plan = home.run("ls-query", "--plan", *args)
+    assert rows.code == plan.code == 0, rows.err + plan.err
+    assert rows.out
+    done = bash(home, plan.out)
+    assert done.stdout == rows.out, done.stderr
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_plan_quotes_any_words(home: Home, words: str) -> None:
+    rows = home.run("ls-query", "--jsonl", "--now", support.NOW, "--", words)
+    plan = home.run("ls-query", "--plan", "--now", support.NOW, "--", words)
+    assert rows.code == plan.code == 0, rows.err + plan.err
+    assert not any(byte in plan.out for byte in b"\x1b\x07")
+    done = bash(home, plan.out)
+    assert done.stdout == rows.out, done.stderr
+    assert not (home.home / "owned").exists()
+    assert {row["query"] for row in rows.rows} <= {words}
+
+
+def test_the_plan_gives_the_same_rows_where_a_source_fails(home: Home) -> None:
+    (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
+    (home.home / ".mozilla/firefox/k3x9f2ab.default-release/places.sqlite").write_bytes(b"nor this" * 1000)
+    rows = home.run("ls-query", "--jsonl", "--now", support.NOW, "async cancellation")
+    plan = home.run("ls-query", "--plan", "--now", support.NOW, "async cancellation")
+    assert rows.code == 7 and rows.out
+    assert bash(home, plan.out).stdout == rows.out
+
+
+def test_the_envelope(home: Home) -> None:
+    done = home.run("ls-query", "--json", "-n", "4", "--now", support.NOW, "rust async cancellation")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert home.run("ls-check", "--as", "envelope", stdin=orjson.dumps(answer)).code == 0
+    assert len(answer["results"]) == 4
+    assert answer["mode"] == "lexical" and answer["fusion"]["k"] == 60
+    assert answer["truncated"] is True
+    assert answer["privacy"] == {"excluded_sources": [], "redactions": None}
+    assert set(answer["sandbox"]) == {"fs", "net", "signal"}
+    for row in answer["results"]:
+        assert set(row["retriever_scores"]) == {"lexical", "semantic", "recency"}
+        assert not {"query", "query_id", "corpus", "text"} & set(row)
+    assert "text" in json.loads(
+        home.run("ls-query", "--json", "--max-chars", "50", "--source", "files", "async").out)["results"][0]
+
+
+def test_first_five_results_in_order(home: Home) -> None:
+    done = home.run("ls-query", "--jsonl", "-n", "5", "--now", support.NOW, "rust async cancellation")
+    assert [(row["rank"], row["source"], row["title"]) for row in done.rows] == FIRST_FIVE
+
+
+FIRST_FIVE: list[tuple[int, str, str]] = []
+
+
+def test_a_query_file_is_the_same_as_flags(home: Home) -> None:
+    asked = {"query": "async", "sources": ["history", "files"], "limit": 3, "mode": "lexical", "rerank": False,
+             "scope": {"since": "30d", "paths": [str(home.home / "notes")], "profile": "chromium/Default"},
+             "output_schema": ["title"], "acl": "authorized-local-only"}
+    flags = ["--source", "history,files", "-n", "3", "--mode", "lexical", "--no-rerank", "--since", "30d",
+             "--path", "notes", "--profile", "chromium/Default", "--fields", "title", "async"]
+    now = ("--now", support.NOW)
+    from_file = home.run("ls-query", "--plan", "--query-file", "-", *now, stdin=orjson.dumps(asked))
+    from_flags = home.run("ls-query", "--plan", *now, *flags)
+    assert from_file.code == 0, from_file.err
+    assert from_file.out == from_flags.out
+
+
+@pytest.mark.parametrize(("asked", "words"), [
+    (b'{"query":"x","acl":"anything"}', b"acl"),
+    (b'{"query":"x","limit":"many"}', b"limit"),
+    (b'{"query":"x","unknown":1}', b"unknown"),
+    (b'{"sources":["history"]}', b"query"),
+    (b'{"query":"x","scope":{"since":"whenever"}}', b"since"),
+    (b'{"query":"x","sources":["nowhere"]}', b"nowhere"),
+    (b"[]", b"not an object"), (b"nothing", b"not JSON"),
+])
+def test_a_bad_query_file_is_refused(home: Home, asked: bytes, words: bytes) -> None:
+    done = home.run("ls-query", "--query-file", "-", stdin=asked)
+    assert (done.code, done.out) == (2, b"")
+    assert words in done.err and b"Traceback" not in done.err
+
+
+def test_defaults_are_those_of_the_plan(home: Home) -> None:
+    plan = home.run("ls-query", "--plan", "--now", support.NOW, "async").out.decode()
+    assert "--limit=10" in plan and "--mode=hybrid" in plan and "--k=60" in plan
+    assert plan.count("--limit=100") == 3 and plan.count("--timeout=10") == 3
+    assert "--cap=browser=6" in plan and "--cap=files=6" in plan
+    assert [name for name in ("ls-history", "ls-bookmarks", "ls-rg", "ls-fuse", "ls-rerank") if name not in plan] == []
+
+
+def test_config_sets_defaults_and_flags_win(home: Home) -> None:
+    file = home.config / "config.toml"
+    file.write_text('[query]\nlimit = 3\nsource = ["files"]\n')
+    file.chmod(0o600)
+    assert len(home.run("ls-query", "--jsonl", "async").rows) <= 3
+    plan = home.run("ls-query", "--plan", "async").out
+    assert b"ls-history" not in plan and b"--limit=3" in plan
+    assert b"--limit=7" in home.run("ls-query", "--plan", "-n", "7", "async").out
+    file.write_text("[query]\nnonsense = 3\n")
+    done = home.run("ls-query", "async")
+    assert done.code == 5 and b"nonsense" in done.err
+
+
+def test_no_consent_at_all(bare: Home) -> None:
+    done = bare.run("ls-query", "async")
+    assert (done.code, done.out) == (5, b"")
+    assert b"ls-consent grant" in done.err
+    assert bare.runs == []
+
+
+def test_a_source_without_consent_is_named_and_changes_no_code(home: Home) -> None:
+    home.consent({"family": "files", "path": str(home.home / "notes")})
+    done = home.run("ls-query", "--json", "async")
+    assert done.code == 0, done.err
+    excluded = json.loads(done.out)["privacy"]["excluded_sources"]
+    assert {(one["source"], one["reason"]) for one in excluded} == {
+        ("history", "no-consent"), ("bookmarks", "no-consent")}
+    assert all("ls-consent grant" in one["detail"] for one in excluded)
+    assert home.run("ls-query", "--source", "history,files", "async").code == 7
+    assert home.run("ls-query", "--source", "history", "async").code == 5
+
+
+def test_a_broken_profile_does_not_hide_the_others(home: Home) -> None:
+    (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
+    done = home.run("ls-query", "--json", "rust poll")
+    assert done.code == 7
+    answer = json.loads(done.out)
+    assert [(one["source"], one["browser"], one["profile"]) for one in answer["privacy"]["excluded_sources"]] == [
+        ("history", "chromium", "Default")]
+    assert "Poll in std::task - Rust" in {row["title"] for row in answer["results"]}
+
+
+def test_every_source_failed(home: Home) -> None:
+    (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
+    home.consent({"family": "browser", "browser": "chromium", "profile": "Default", "data": ["history"],
+                  "path": str(home.home / ".config/chromium/Default")})
+    done = home.run("ls-query", "async")
+    assert (done.code, done.out) == (4, b"")
+
+
+def test_zero_rows(home: Home) -> None:
+    done = home.run("ls-query", "nonesuchword")
+    assert (done.code, done.out) == (0, b"")
+    assert b"0 of 0" in done.err
+    assert home.run("ls-query", "--exit-status", "nonesuchword").code == 1
+    assert json.loads(home.run("ls-query", "--json", "nonesuchword").out)["results"] == []
+
+
+@pytest.mark.parametrize("args", [
+    ("",), ("  ",), (), ("--source", "nowhere", "x"), ("--cap", "x", "y"), ("--cap", "history=-1", "y"),
+    ("--weight", "history=nan", "y"), ("--mode", "magic", "y"), ("--since", "whenever", "y"), ("x", "--query-file", "-"),
+])
+def test_bad_usage(home: Home, args: tuple[str, ...]) -> None:
+    done = home.run("ls-query", *args)
+    assert (done.code, done.out) == (2, b"")
+
+
+def test_semantic_needs_a_model(home: Home) -> None:
+    done = home.run("ls-query", "--mode", "semantic", "async")
+    assert done.code == 5 and b"model" in done.err
+
+
+def test_a_named_path_that_is_missing(home: Home) -> None:
+    done = home.run("ls-query", "--path", "no/such/folder", "async")
+    assert done.code == 3 and b"no/such/folder" in done.err
+
+
+def test_public_shows_no_byte_of_what_is_private(home: Home) -> None:
+    public = home.home / "handbook"
+    public.mkdir()
+    (public / "async.md").write_text("# Async for everyone\n")
+    grants = json.loads((home.config / "consent.json").read_bytes())["grants"]
+    home.consent(*grants, {"family": "files", "path": str(public), "public": True})
+    for form in ("--json", "--jsonl"):
+        done = home.run("ls-query", form, "--public", "async")
+        assert done.code == 0, done.err
+        assert b"Async for everyone" in done.out
+        for private in (b"example.org", b"cancellation.md", b"firefox", b"Default", str(home.home / "notes").encode()):
+            assert private not in done.out
+
+
+def test_nothing_is_left_behind(home: Home) -> None:
+    home.run("ls-query", "async")
+    assert home.runs == []
