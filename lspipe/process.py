@@ -43,14 +43,11 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def lines(self, deadline: Deadline = None, cap: int = 1 << 20) -> Iterator[bytes]:
-        """Lines of its output without their newline, as they come; the last one may lack it.
-
-        A line of more than `cap` bytes is left out and counted in `oversized`. When time is over the program is
-        stopped, `late` is set, and the lines end.
+    def chunks(self, deadline: Deadline = None) -> Iterator[bytes]:
+        """Its output in pieces, as they come. When time is over the program is stopped, `late` is set, and the
+        pieces end.
         """
         left = _timer(deadline)
-        rest, skipping = b"", False
         while self._out >= 0:
             seconds = left()
             if seconds is not None and seconds <= 0:
@@ -60,14 +57,23 @@ class Child:
             ready = self._turn(seconds)
             if self._out not in ready:
                 if self._pidfd in ready:
-                    break  # it has ended and said all; something that it left behind holds the pipe
+                    return  # it has ended and said all; something that it left behind holds the pipe
                 continue
             data = _read(self._out)
             if data is None:
                 continue
             if not data:
                 self._out = _shut(self._out)
-                break
+                return
+            yield data
+
+    def lines(self, deadline: Deadline = None, cap: int = 1 << 20) -> Iterator[bytes]:
+        """Lines of its output without their newline, as they come; the last one may lack it.
+
+        A line of more than `cap` bytes is left out and counted in `oversized`. Time ends them as it does `chunks`.
+        """
+        rest, skipping = b"", False
+        for data in self.chunks(deadline):
             *complete, rest = (rest + data).split(b"\n")
             for line in complete:
                 if skipping or len(line) > cap:
@@ -80,7 +86,7 @@ class Child:
                 skipping = True
             if skipping:
                 rest = b""
-        if rest:
+        if rest and not self.late:
             yield rest
 
     def wait(self, seconds: float = 10.0) -> int:
