@@ -210,7 +210,7 @@ def program_paths() -> tuple[str, ...]:
     home folder."""
     here = os.path.dirname(os.path.abspath(__file__))
     standard = os.path.dirname(os.path.abspath(os.__file__))
-    found = [here, os.path.join(here, "schemas"), standard]
+    found = [here, os.path.join(here, "schemas"), standard, os.path.join(sys.prefix, "pyvenv.cfg")]
     for prefix in (sys.base_prefix, sys.base_exec_prefix):
         found += [os.path.join(prefix, name) for name in ("lib", sys.platlibdir, "share/zoneinfo")]
         found += [store for store in _STORES if prefix.startswith(store + "/")]
