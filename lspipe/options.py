@@ -232,6 +232,12 @@ def option_names(argv: Sequence[str]) -> list[str]:
     return names
 
 
+def wants_json_log(argv: Sequence[str]) -> bool:
+    """Whether `argv` asks for `--log json`, where it is too wrong to be parsed."""
+    words = list(argv[: argv.index("--")]) if "--" in argv else list(argv)
+    return "--log=json" in words or any(words[at:at + 2] == ["--log", "json"] for at in range(len(words)))
+
+
 def printable(value: str) -> str:
     """A word from argv as text: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(value).decode("utf-8", "replace")

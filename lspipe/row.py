@@ -1,6 +1,5 @@
 """Building and identifying rows: the record that every executable reads or writes (pure)."""
 
-import hashlib
 import re
 import unicodedata
 from typing import Any
@@ -17,6 +16,8 @@ def normalize_query(text: str) -> str:
 
 def query_id(text: str) -> str:
     """`ls_` and 16 hex digits of SHA-256 over the normalized query text alone, so that every stage agrees."""
+    import hashlib  # OpenSSL behind it costs 3 ms: not for those that only pass rows on
+
     return "ls_" + hashlib.sha256(normalize_query(text).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -26,6 +27,8 @@ def identify(source: str, browser: str | None, profile: str | None, url: str, ke
     `key` is the source's own key where the url is not unique: a bookmark's guid, a tab's window and index, a
     download's guid, a match's line and column.
     """
+    import hashlib
+
     parts = (source, browser or "", profile or "", url, key or "")
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass"))
     return "res_" + digest.hexdigest()[:16]

@@ -146,6 +146,7 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
     run: Run | None = None
     report_fd = -1
     early = Report(tool.name)  # For trouble before there is a run.
+    early.log_json = options.wants_json_log(argv)
     try:
         with signals:
             opts = _parse(tool, argv)

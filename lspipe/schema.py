@@ -36,6 +36,7 @@ def _validator(name: str) -> Any:
     return jsonschema_rs.Draft202012Validator(load(name))
 
 
+@functools.cache
 def checker(name: str) -> Callable[[Any], bool]:
     """A fast yes or no for objects of schema `name`; a score that is not finite is a no."""
     is_valid: Callable[[Any], bool] = _validator(name).is_valid

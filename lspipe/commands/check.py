@@ -27,10 +27,9 @@ def cli(**given: object) -> SimpleNamespace:
 
 def judge(opts: SimpleNamespace) -> Callable[[Row], str | None]:
     """Every reason why a line does not fit the schema that was asked for."""
-    fits = schema.checker(opts.schema)
 
     def wrong(value: Row) -> str | None:
-        return None if fits(value) else "; ".join(schema.explain(opts.schema, value)) or "does not fit"
+        return None if schema.checker(opts.schema)(value) else "; ".join(schema.explain(opts.schema, value)) or "does not fit"
 
     return wrong
 
