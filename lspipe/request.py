@@ -146,7 +146,7 @@ def _source_argv(query: Query, name: str, roots: Sequence[str]) -> tuple[str, ..
     if query.since is not None:
         argv.append(f"--since={when.rfc3339(query.since)}")
     if query.until is not None:
-        argv.append(f"--until={when.rfc3339(query.until)}")
+        argv.append(f"--until={when.rfc3339(query.until - 1)}")  # The last instant that is in.
     argv.append(f"--max-chars={2000 if query.max_chars is None else query.max_chars}")
     argv.append(f"--timeout={query.timeout:g}")
     if not files:

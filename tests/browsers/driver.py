@@ -1,0 +1,151 @@
+"""Real browsers for the tests: started headless on a profile of their own, visiting pages of a local server only."""
+
+import contextlib
+import hashlib
+import http.client
+import http.server
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import support
+
+_PAGE = b"<!doctype html><meta charset=utf-8><title>%s</title><p>A page of the local server."
+
+CHROMIUM = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+    "--remote-debugging-port=0", "--password-store=basic",
+]
+FIREFOX_PREFS = {
+    "browser.aboutwelcome.enabled": False, "browser.shell.checkDefaultBrowser": False,
+    "datareporting.policy.dataSubmissionEnabled": False, "toolkit.telemetry.enabled": False,
+    "app.update.enabled": False, "browser.startup.homepage_override.mstone": "ignore",
+    "network.captive-portal-service.enabled": False, "network.connectivity-service.enabled": False,
+    "services.settings.server": "http://127.0.0.1:9/none", "extensions.getAddons.cache.enabled": False,
+}
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        title = f"Lspipe page {self.path}".encode()
+        body = _PAGE % title
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """A server on the loopback; gives its base url."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{found.server_address[1]}"
+        finally:
+            found.shutdown()
+
+
+class Browser:
+    """One started browser in a process group of its own."""
+
+    def __init__(self, command: list[str], home: Path, profile: Path) -> None:
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "MOZ_HEADLESS": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+        self.profile = profile
+        self.log = open(home / "browser.log", "wb")  # noqa: SIM115
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        start_new_session=True)
+
+    def signal(self, number: int) -> None:
+        """To every process of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stopped, so that whatever changes meanwhile was changed by somebody else."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to all of it, and wait."""
+        self.signal(signal.SIGKILL)
+        self.process.wait(support.PATIENCE)
+
+    def quit(self) -> None:
+        """Ask it to end, and wait until it has."""
+        self.process.terminate()
+        self.process.wait(support.PATIENCE)
+
+    def close(self) -> None:
+        """Whatever happened."""
+        if self.process.poll() is None:
+            self.kill()
+        self.signal(signal.SIGKILL)
+        self.log.close()
+
+
+@contextlib.contextmanager
+def chromium(home: Path, *urls: str) -> Iterator[Browser]:
+    """Chromium with its user data in the ordinary place below `home`."""
+    root = home / ".config/chromium"
+    root.mkdir(parents=True, exist_ok=True)
+    found = Browser([shutil.which("chromium") or "chromium", *CHROMIUM, f"--user-data-dir={root}", *urls], home,
+                    root / "Default")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def open_tab(root: Path, url: str) -> None:
+    """Visit `url` in the Chromium whose user data is `root`, as a person would open a tab."""
+    port = int((root / "DevToolsActivePort").read_text().split()[0])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=support.PATIENCE)
+    connection.request("PUT", f"/json/new?{url}")
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+@contextlib.contextmanager
+def firefox(home: Path, *urls: str) -> Iterator[Browser]:
+    """Firefox with a profile that profiles.ini names."""
+    root = home / ".mozilla/firefox"
+    profile = root / "k3x9f2ab.default-release"
+    if not profile.exists():
+        profile.mkdir(parents=True)
+        (root / "profiles.ini").write_text(
+            f"[Profile0]\nName=default-release\nIsRelative=1\nPath={profile.name}\nDefault=1\n")
+        (profile / "user.js").write_text("".join(
+            f'user_pref("{name}", {value!r});\n'.replace("True", "true").replace("False", "false").replace("'", '"')
+            for name, value in FIREFOX_PREFS.items()))
+    found = Browser([shutil.which("firefox-esr") or "firefox", "--headless", "--no-remote", "--profile", str(profile),
+                     *urls], home, profile)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """(size, mtime in ns, hash) of every regular file below `folder`."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            stat = path.stat()
+            found[str(path.relative_to(folder))] = (
+                stat.st_size, stat.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+    return found
