@@ -1,0 +1,180 @@
+"""List what is running and what was left behind, and put an end to the latter: for ls-ps and ls-clean.
+
+Only what is ours (`remains`) is ever signalled, and only through a hold that reuse of the pid cannot move.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+from lspipe import ledger, rundir, survey
+from lspipe.remains import Member, Row, Run, find_members, in_folder, owner_row, read_members, without_folder
+
+_SIGNALS = {"TERM": signal.SIGTERM, "INT": signal.SIGINT, "HUP": signal.SIGHUP, "QUIT": signal.SIGQUIT}
+#: Dead runs that are dealt with at one time: each needs a few descriptors.
+_BATCH = 50
+#: How often to look again for what was forked while its parents were being ended.
+_ROUNDS = 5
+#: Seconds: the longest grace a row can ask for; to die of SIGKILL, which only a hanging disk prevents.
+_MAX_GRACE, _UNKILLABLE = 10.0, 2.0
+
+
+def listing() -> Iterator[Row]:
+    """A ledger row for every run but this one, and for all that it names or has started.
+
+    `state` is intent or live while the owner lives; then orphan for a process that still runs, and dead for
+    the rest; unknown, with a `reason`, for what cannot be judged from here. Precondition where the folder is
+    not ours alone.
+    """
+    seen, spared = survey.take(ledger.state_hash()), survey.ancestors()
+    for runs in (in_folder(), without_folder(seen)):
+        for run in runs:
+            try:
+                if run.state == "live" and run.owner.get("pid") == os.getpid():
+                    continue
+                read_members(run, spared)
+                find_members(run, seen, spared)
+                if run.path is not None:
+                    yield {**owner_row(run), "reason": run.reason} if run.state == "unknown" else owner_row(run)
+                for member in run.members:
+                    yield member.row
+            finally:
+                run.close()
+
+
+def reap(apply: bool, grace: float = 2.0) -> Iterator[Row]:
+    """End and remove what dead runs left behind, or with `apply` false only say what would be done.
+
+    A ledger row for each thing, with `action` (signal, remove, keep), `done`, and `reason`. A process gets its
+    stop signal, at most `grace` seconds (its own row may ask for up to ten), then SIGKILL. Precondition where
+    the folder is not ours alone.
+    """
+    batch: list[Run] = []
+    for run in in_folder():
+        if run.state == "dead":
+            batch.append(run)
+        elif run.state == "unknown":
+            run.close()
+            yield {**owner_row(run), "action": "keep", "done": False, "reason": run.reason}
+        if len(batch) == _BATCH:
+            yield from _reap(batch, apply, grace)
+            batch = []
+    yield from _reap(batch, apply, grace)
+    yield from _reap(list(without_folder(survey.take(ledger.state_hash()))), apply, grace)
+
+
+def _reap(batch: Sequence[Run], apply: bool, grace: float) -> Iterator[Row]:
+    """The rows of some dead runs; with `apply` after they were dealt with."""
+    if not batch:
+        return
+    spared = survey.ancestors()
+    try:
+        for run in batch:
+            if apply:
+                _hide(run)
+            read_members(run, spared)
+        for _ in range(_ROUNDS):
+            seen = survey.take(ledger.state_hash())
+            for run in batch:
+                find_members(run, seen, spared)
+            running = [member for run in batch for member in run.members if not member.ended]
+            if not apply or not running:
+                break
+            _end(running, grace)
+        for run in batch:
+            yield from _tell(run, apply)
+    finally:
+        for run in batch:
+            run.close()
+
+
+def _hide(run: Run) -> None:
+    """Take the directory out of its children's sight, and only then believe its rows.
+
+    A child on its way from the fork to the exec either has written its row by now, or cannot write it any more
+    and ends.
+    """
+    if run.path is None or run.lock < 0:
+        return
+    root, name = os.path.split(run.path)
+    with contextlib.suppress(OSError):
+        if not name.startswith(rundir.OLD):
+            path = os.path.join(root, rundir.OLD + run.name)
+            os.rename(run.path, path)
+            run.path = path
+        run.found = rundir.read(run.path)
+
+
+def _end(members: Sequence[Member], grace: float) -> None:
+    """The stop signal, a grace, SIGKILL."""
+    for member in members:
+        stop = member.row["stop"] or {}
+        wanted = stop.get("grace_ms")
+        if isinstance(wanted, int | float):
+            grace = max(grace, min(_MAX_GRACE, wanted / 1000))
+        _send(member, _SIGNALS.get(str(stop.get("signal")), signal.SIGTERM))
+    _await(members, grace)
+    for member in members:
+        if not member.ended:
+            _send(member, signal.SIGKILL)
+    _await(members, _UNKILLABLE)
+
+
+def _send(member: Member, number: int) -> None:
+    assert member.process is not None
+    try:
+        member.process.send(number)
+    except ProcessLookupError:
+        pass
+    except OSError as error:
+        member.why = f"cannot be signalled: {error.strerror}"
+
+
+def _await(members: Sequence[Member], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        running = [member.process for member in members if member.process is not None and not member.ended]
+        if not running:
+            return
+        poll = select.poll()
+        for process in running:
+            if process.fileno() >= 0:
+                poll.register(process, select.POLLIN)
+            else:  # no pidfd on this system
+                left = min(left, 0.01)
+        poll.poll(left * 1000)
+
+
+def _tell(run: Run, apply: bool) -> Iterator[Row]:
+    """What was or would be done with each member of a run and, last, with its directory."""
+    for member in run.members:
+        if member.process is not None:
+            done = apply and member.ended
+            why = "does not end" if apply and not done and member.why == run.reason else member.why
+            yield {**member.row, "action": "signal", "done": done, "reason": why}
+        elif member.why not in ("gone", "no process"):
+            yield {**member.row, "action": "keep", "done": False, "reason": member.why}
+    if run.path is None:
+        return
+    reason, done = run.reason, False
+    if run.found.corrupt:
+        reason += f"; {run.found.corrupt} rows cannot be read"
+    if apply:
+        done = _remove(run)
+        reason = reason if done else "something of it still runs, or its files cannot be removed"
+    yield {**owner_row(run), "action": "remove", "done": done, "reason": reason}
+
+
+def _remove(run: Run) -> bool:
+    assert run.path is not None
+    if not all(member.ended for member in run.members):
+        return False
+    if run.heirs:  # they are dead now, so the lock is free
+        hold = rundir.take(run.path)
+        run.lock = hold.lock
+        if hold.state == "held":
+            return False
+    return rundir.bury(run.path)

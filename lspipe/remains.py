@@ -1,0 +1,294 @@
+"""The runs that are there, alive or dead, and what belongs to each: judged, held, and told as ledger rows.
+
+A process belongs to a run if its pid, boot, start ticks and pidfs inode are those that were written down, if it
+carries the run's token or lock, or if such a one has started it. Every hint is looked at again while the process
+is held. What belongs to another host, another pid namespace or another user is told and left alone.
+"""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lspipe import identity, ledger, paths, rundir, survey
+
+Row = dict[str, Any]
+Proof = Callable[[identity.Process], bool]
+
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_OWNER = ("pid", "start_ticks", "pidfs_ino", "boot_id", "pidns", "uid", "host_id")
+
+
+@dataclass
+class Member:
+    """One row of a run. `process` is held if it is ours; else `why` says what it is."""
+
+    row: Row
+    why: str
+    process: identity.Process | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs."""
+        return self.process is None or self.process.ended()
+
+
+@dataclass
+class Run:
+    """A run that is in the folder, or only in the environment of processes (`path` is None)."""
+
+    name: str
+    path: str | None
+    #: live or dead, or "unknown" where it is left alone because of `reason`.
+    state: str
+    reason: str = "owner is dead"
+    found: rundir.Found = field(default_factory=lambda: rundir.Found(None, {}, {}, 0))
+    lock: int = -1
+    #: Processes that inherited the lock of an owner who is dead.
+    heirs: tuple[int, ...] = ()
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def owner(self) -> Row:
+        """What the owner wrote of himself; empty where that cannot be read."""
+        return self.found.owner or {}
+
+    def close(self) -> None:
+        """Let go of the lock and of every process."""
+        for member in self.members:
+            if member.process is not None:
+                member.process.close()
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+
+def in_folder() -> Iterator[Run]:
+    """Every run directory, by name. Precondition where the folder is not ours alone."""
+    root = paths.run_root()
+    if not os.path.lexists(root):
+        return
+    paths.check_private(root)
+    for name in sorted(os.listdir(root)):
+        run = _look(root, name)
+        if run is not None:
+            yield run
+
+
+def without_folder(seen: survey.Survey) -> Iterator[Run]:
+    """Runs whose directory is gone but whose token is still carried."""
+    root = paths.run_root()
+    for name in sorted(seen.tokens):
+        # Looked up after the processes were: a run that was born since has a directory now.
+        if not any(os.path.lexists(os.path.join(root, stage + name)) for stage in ("", rundir.OLD, rundir.NEW)):
+            yield Run(name, None, "dead")
+
+
+def _look(root: str, name: str) -> Run | None:
+    """What one entry of the run folder is; None if it is gone by now."""
+    path, known = os.path.join(root, name), rundir.bare(name)
+    try:
+        seen = os.lstat(path)
+        ours = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o022
+        if known is None or not ours:
+            return Run(known or ledger.text(name), path, "unknown", "not a run directory of ours")
+        hold = rundir.take(path)
+        run = Run(known, path, "dead", found=rundir.read(path), lock=hold.lock)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Run(known or ledger.text(name), path, "unknown", f"cannot be read: {error.strerror}")
+    if hold.state == "gone":
+        return None
+    if hold.state == "held":
+        run.heirs = _heirs(run)
+        run.state = "dead" if run.heirs else "live"
+    elif reason := _spared(run, name, hold.state, seen.st_mtime):
+        run.state, run.reason = "unknown", reason
+    return run
+
+
+def _heirs(run: Run) -> tuple[int, ...]:
+    """Who keeps the lock of a dead owner: children of his that were forked and are no other program yet."""
+    if not run.owner or run.path is None or run.found.elsewhere() or not identity.provably_gone(run.owner):
+        return ()
+    return survey.holders(os.path.join(run.path, "lock"), run.owner["pid"])
+
+
+def _spared(run: Run, name: str, lock: str, changed: float) -> str | None:
+    """Why a run that nobody holds is left alone all the same."""
+    assert run.path is not None
+    if name.startswith(rundir.NEW):
+        return None if rundir.abandoned(run.path) else "is being made"
+    if run.found.elsewhere():
+        return "belongs to another host"
+    if lock == "none" and not name.startswith(rundir.OLD):
+        # Somebody deleted its lock. It is dead all the same if its owner is, by all that was written of him.
+        old = time.time() - changed > rundir.HALF_BORN_SECONDS
+        return None if old and run.owner and identity.provably_gone(run.owner) else "has no lock"
+    return None
+
+
+def read_members(run: Run, spared: set[int]) -> None:
+    """Add the members that the rows of the run name. A process among `spared` is never held."""
+    found = run.found
+    for number in sorted({*found.rows, *found.processes}):
+        row, written = found.rows.get(number), found.processes.get(number)
+        why, process = _identify(run, row, written, spared)
+        state = _state(run, row, why, process)
+        run.members.append(Member(_resource_row(run, row or {}, written or {}, state), why, process))
+
+
+def _identify(run: Run, row: Row | None, written: Row | None, spared: set[int]
+              ) -> tuple[str, identity.Process | None]:
+    """Why a row is no process of ours, or the process, held, if it is the one that was written."""
+    if row is None:
+        return "its row cannot be read", None
+    if not row["owned"]:
+        return "attached to, not ours", None
+    if written is None:
+        return "no process", None
+    if run.found.before_boot():
+        return "gone", None
+    if written["pid"] in spared:
+        return "this very command", None
+    try:
+        process = identity.Process(written["pid"])
+    except ProcessLookupError:
+        return "gone", None
+    except OSError as error:
+        return f"cannot be held: {error.strerror}", None
+    differs = process.differs(written)
+    if differs is None:
+        return run.reason, process
+    process.close()
+    return differs, None
+
+
+def _state(run: Run, row: Row | None, why: str, process: identity.Process | None) -> str:
+    if process is not None:
+        return "live" if run.state == "live" else "orphan"
+    if run.state == "live" and row is not None and why != "gone":
+        return "live" if row.get("state") == "live" else "intent"
+    return "dead"
+
+
+def find_members(run: Run, seen: survey.Survey, spared: set[int]) -> None:
+    """Add the members that carry the token or the lock of the run, and all that any member has started."""
+    held = {member.process.pid for member in run.members if member.process is not None}
+    tried = set(spared)
+    state = ledger.state_hash()
+    lock = os.path.join(run.path or "", "lock")
+
+    def carries_token(process: identity.Process) -> bool:
+        return survey.token(process.pid, state) == run.name
+
+    def carries_lock(process: identity.Process) -> bool:
+        return survey.holds(process.pid, lock, run.owner["pid"])
+
+    def descends(process: identity.Process) -> bool:
+        return process.facts.ppid in held  # and that one is held, so its number is still its own
+
+    hints: list[tuple[int, Proof]] = [(pid, carries_token) for pid in seen.tokens.get(run.name, ())]
+    hints += [(pid, carries_lock) for pid in run.heirs]
+    while hints:
+        for pid, proof in hints:
+            if pid not in held | tried:
+                tried.add(pid)
+                member = _hold(run, pid, proof)
+                if member is not None:
+                    run.members.append(member)
+                    held |= {pid} if member.process is not None else set()
+        hints = [(pid, descends) for pid, parent in seen.parents.items()
+                 if parent in held and pid not in held | tried]
+
+
+def _hold(run: Run, pid: int, proof: Proof) -> Member | None:
+    """A process as a member if, while it is held, it still proves to be one."""
+    try:
+        process = identity.Process(pid)
+    except OSError:
+        return None
+    try:
+        if proof(process):
+            why = _foreign(run, pid) or ("its owner may be alive" if _owner_lives(run, process) else run.reason)
+            row = _process_row(run, process)
+            if why == run.reason:
+                return Member(row, why, process)
+            process.close()
+            return Member({**row, "state": "unknown", "reason": why}, why)
+    except OSError:
+        pass
+    process.close()
+    return None
+
+
+def _foreign(run: Run, pid: int) -> str | None:
+    """Processes of another pid namespace are for a reaper there, also where ours is above it and sees them."""
+    if run.owner and not run.found.before_boot():
+        ours = run.owner.get("pidns") == identity.pid_namespace()
+    else:
+        ours = identity.namespace_depth(pid) == 1
+    return None if ours else "other pid namespace"
+
+
+def _owner_lives(run: Run, process: identity.Process) -> bool:
+    """Whether the owner of a run without a directory may be the one who still has its pid: he is older."""
+    if run.path is not None:
+        return False
+    try:
+        return identity.facts(int(run.name.partition("-")[0])).start_ticks <= process.facts.start_ticks
+    except OSError:
+        return False
+
+
+def owner_row(run: Run) -> Row:
+    """The row of the owner itself, or of a directory that says nothing."""
+    return {**_shared(run), **_own(run.owner), "kind": "owner", "pid": run.owner.get("pid"), "state": run.state,
+            "owned": True, "paths": [ledger.text(run.path)] if run.path else []}
+
+
+def _resource_row(run: Run, row: Row, written: Row, state: str) -> Row:
+    kind = row.get("kind", "unknown")
+    return {**_shared(run), **_own({**row, **written}), "kind": kind if _KIND.fullmatch(kind) else "unknown",
+            "pid": written.get("pid"), "state": state, "owned": row.get("owned") is not False}
+
+
+def _process_row(run: Run, process: identity.Process) -> Row:
+    """The row of a process that nobody wrote one for."""
+    return {**_shared(run), **_own({}), "kind": "child", "pid": process.pid, "pgid": process.facts.pgid,
+            "command": survey.name_of(process.pid), "state": "live" if run.state == "live" else "orphan",
+            "owned": True, "start_ticks": process.facts.start_ticks, "boot_id": identity.boot_id(),
+            "pidns": identity.pid_namespace()}
+
+
+def _shared(run: Run) -> Row:
+    """What the owner says for all rows of his run."""
+    owner = run.owner
+    return {"run": run.name, "parent_run": _text(owner.get("parent_run")),
+            "repo_root": _text(owner.get("repo_root")), "cwd": _text(owner.get("cwd")),
+            "owner": {key: owner.get(key) for key in _OWNER} if owner else None}
+
+
+def _own(row: Row) -> Row:
+    """What a row says of its own thing; a value of a wrong type counts as none."""
+    exe, stop, age = row.get("exe"), row.get("stop"), row.get("max_age")
+    return {
+        "purpose": _text(row.get("purpose")) or "unknown", "command": _text(row.get("command")),
+        "pgid": _whole(row.get("pgid")), "start_ticks": _whole(row.get("start_ticks")),
+        "boot_id": _text(row.get("boot_id")), "pidns": _whole(row.get("pidns")), "port": _whole(row.get("port")),
+        "exe": exe if isinstance(exe, dict) else None, "stop": stop if isinstance(stop, dict) else None,
+        "paths": [path for path in row.get("paths") or () if isinstance(path, str)],
+        "max_age": age if isinstance(age, int | float) else None,
+    }
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
