@@ -21,7 +21,7 @@ from lspipe.row import normalize_query as normalize
 
 __all__ = [
     "CJK", "PREFIX", "Field", "Match", "Matcher", "Query", "Term", "Token", "ascii_likes",
-    "coverage_score", "fold", "idf", "normalize", "parse", "places", "spans", "tokens",
+    "coverage_score", "fold", "idf", "is_cjk", "normalize", "parse", "places", "spans", "tokens",
 ]
 
 #: What a word counts where it only begins a token, against 1 for a whole one.
@@ -53,6 +53,11 @@ _SYLLABLE = re.compile(
 _LETTERS = {"ı": "i", "\u0640": ""}
 # Invisible, but the border of words in Thai and Khmer: the one format character that is not ignored.
 _ZERO_WIDTH_SPACE = "\u200b"
+
+
+def is_cjk(char: str) -> bool:
+    """Whether a character is a letter of a script in which a word matches anywhere inside a run."""
+    return not char.isascii() and _IS_CJK(char) is not None
 
 
 def _ignored(char: str) -> bool:
