@@ -53,7 +53,7 @@ def result(row: Row, number: int, cells: int, color: bool, now: int, query: word
     if color:
         painted = table.link(str(row["url"]), painted)
     text = f"{head}{painted}"
-    if where and where != name:
+    if where and shown != row["url"]:
         text += f" — {where}"
     text += age
     snippet = row.get("snippet")

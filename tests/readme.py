@@ -72,4 +72,7 @@ def examples(text: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
-    README.write_text(_PART.sub(lambda found: found.group(1) + made(found.group(2)) + found.group(4), README.read_text()))
+    def renewed(found: re.Match[str]) -> str:
+        return found.group(1) + made(found.group(2)) + found.group(4)
+
+    README.write_text(_PART.sub(renewed, README.read_text()))

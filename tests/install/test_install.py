@@ -1,4 +1,4 @@
-"""The four ways to run it: from the checkout, editable, as a wheel without development packages, and by way of an sdist.
+"""The ways to run it: from the checkout, editable, as a wheel without development packages, and from an sdist.
 
 These tests fetch the packages that lspipe depends on, as an installation does.
 """

@@ -191,7 +191,8 @@ def test_zero_rows(home: Home) -> None:
 
 @pytest.mark.parametrize("args", [
     ("",), ("  ",), (), ("--source", "nowhere", "x"), ("--cap", "x", "y"), ("--cap", "history=-1", "y"),
-    ("--weight", "history=nan", "y"), ("--mode", "magic", "y"), ("--since", "whenever", "y"), ("x", "--query-file", "-"),
+    ("--weight", "history=nan", "y"), ("--mode", "magic", "y"),
+    ("--since", "whenever", "y"), ("x", "--query-file", "-"),
 ])
 def test_bad_usage(home: Home, args: tuple[str, ...]) -> None:
     done = home.run("ls-query", *args)
