@@ -54,7 +54,7 @@ def probe(rules: sandbox.Rules, canaries: Sequence[str] = ()) -> list[Row]:
         return [*rows, _row("system calls", REFUSED, "not tried")]
     call = sandbox.library()[0]
     rows += [*_programs(rules, call, found[0]), *_network(call, found[0]), *_calls(call, found[0])]
-    return [*rows, *_child(call, found[0])]
+    return [*rows, *_child(rules, call, found[0])]
 
 
 def _row(attempt: str, expected: str, kernel: str) -> Row:
@@ -217,7 +217,7 @@ def _programs(rules: sandbox.Rules, call: landlock.Kernel, column: int) -> Itera
         yield _row(f"execute {path}", expected, ALLOWED if number == errno.EFAULT else _name(number))
 
 
-def _child(call: landlock.Kernel, column: int) -> list[Row]:
+def _child(rules: sandbox.Rules, call: landlock.Kernel, column: int) -> list[Row]:
     """A child has the same limits; it may be signalled."""
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -235,9 +235,12 @@ def _child(call: landlock.Kernel, column: int) -> list[Row]:
     finally:
         os.close(ours)
         os.waitpid(pid, 0)
-    rows = [_row(f"in a child process: {what}", REFUSED, answer)
-            for what, answer in zip(("read /etc/passwd", "a TCP socket"), answers, strict=False)]
-    return [*rows, _row("signal a child process", ALLOWED, killed)]
+    reading = ALLOWED if _within("/etc/passwd", _places([*rules.read, *rules.write])) else REFUSED
+    return [
+        _row("in a child process: read /etc/passwd", reading, answers[0]),
+        _row("in a child process: a TCP socket", REFUSED, answers[1]),
+        _row("signal a child process", ALLOWED, killed),
+    ]
 
 
 # --- system calls

@@ -19,6 +19,7 @@ from lspipe import landlock
 #: absent.
 REFUSED: dict[str, int | tuple[int | None, int | None]] = {
     # New sockets, and new peers of sockets that came from outside. socketpair stays: it reaches nobody.
+    # sendmsg has its address behind a pointer; of the standard library only asyncio's writelines() needs it.
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242), "sendmsg": (46, 211), "sendmmsg": (307, 269),
     # System calls that no filter would see.
