@@ -217,10 +217,15 @@ def _occupy_closed_fds() -> set[int]:
 
 
 class _Signals:
-    """INT, TERM and HUP raise Stopped once. A second INT after an INT leaves the rest to ls-clean."""
+    """INT, TERM and HUP raise Stopped once. A second INT after an INT leaves the rest to ls-clean.
+
+    The handler stays until the end and does nothing by then: where the system's SIG_IGN took its place, Python would
+    complain of every signal that came at the same moment as the first.
+    """
 
     def __init__(self) -> None:
         self.number = 0
+        self._over = False
 
     def __enter__(self) -> "_Signals":
         for number in _SIGNALS:
@@ -235,15 +240,16 @@ class _Signals:
             raise Stopped  # Also where a library swallowed it, as SQLite does in a callback.
 
     def _handle(self, number: int, _frame: object) -> None:
+        if self.number or self._over:
+            return
         self.number = number
-        self.ignore()
+        if number == signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)  # For a second Ctrl-C of an impatient person.
         raise Stopped
 
     def ignore(self) -> None:
-        """Let clean-up run to its end, but for a second Ctrl-C of an impatient person."""
-        for number in _SIGNALS:
-            again = number == signal.SIGINT and self.number == signal.SIGINT
-            signal.signal(number, signal.SIG_DFL if again else signal.SIG_IGN)
+        """Let clean-up run to its end."""
+        self._over = True
 
 
 def _open_report(opts: SimpleNamespace) -> int:

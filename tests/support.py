@@ -398,6 +398,15 @@ def waits_on(pid: int, fd: int) -> bool:
 
 
 @contextlib.contextmanager
+def small_input(home: Home, name: str, *args: str) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """Executable `name` and the write end of its stdin, which the caller closes."""
+    reader, writer = small_pipe()
+    with home.start(name, *args, stdin=reader) as process:
+        os.close(reader)
+        yield process, writer
+
+
+@contextlib.contextmanager
 def at_work(home: Home, one: Executable, *more: str, **how: Any) -> Iterator["subprocess.Popen[bytes]"]:
     """Executable `one`, registered, locked down and in the middle of its work, which it cannot end by itself.
 
