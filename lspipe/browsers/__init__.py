@@ -1,0 +1,1 @@
+"""What browsers keep on this machine: where their profiles are, and what is in their files."""

@@ -1,0 +1,272 @@
+"""The browser profiles on this machine: where they are, what they are called, which files hold what.
+
+Nothing but directory entries, times, `profiles.ini` and the names in `Local State` is read here: that much
+may be known before a grant. The names in the databases of Firefox's profile groups are read only on demand
+(`group_names`).
+"""
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import orjson
+
+from lspipe import live
+from lspipe.browsers.known import BROWSERS, FILES, Browser
+
+_NAMES_MOST = 32 << 20
+#: Directories that are no person's profile.
+_NOT_A_PERSON = {"Guest Profile", "System Profile"}
+
+
+#: A directory is a profile when one of these is in it.
+_SIGNS = {
+    "chromium": ("History", "Bookmarks", "AccountBookmarks", "EncryptedBookmarks", "EncryptedBookmarks2",
+                 "EncryptedAccountBookmarks", "EncryptedAccountBookmarks2", "Sessions"),
+    "firefox": ("places.sqlite", "sessionstore.jsonlz4", "sessionstore-backups"),
+}
+_AGES = {"chromium": ("History", "Bookmarks"), "firefox": ("places.sqlite", "places.sqlite-wal")}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One profile. `directory` names it within its browser, `name` is what the browser shows, `path` is free of
+    symbolic links, `default` says that the browser opens it by itself, `fresh` is its newest change (ns)."""
+
+    browser: str
+    engine: str
+    root: str
+    directory: str
+    name: str
+    path: str
+    default: bool = False
+    fresh: int = 0
+
+
+def files(engine: str, kind: str) -> tuple[str, ...]:
+    """What is read in a profile for one kind of data; nothing where its browser does not keep it."""
+    return FILES.get(engine, {}).get(kind, ())
+
+
+def engine_of(browser: str | None, path: str) -> str:
+    """The engine of a browser that the table names, else of the profile's files."""
+    known = next((one.engine for one in BROWSERS if one.name == browser), None)
+    if known is None:
+        known = "firefox" if os.path.lexists(os.path.join(path, "places.sqlite")) else "chromium"
+    return known
+
+
+def discover(home: str, environ: Mapping[str, str], platform: str = sys.platform) -> list[Profile]:
+    """Every profile of every known browser, the most lately used first, each once whatever links lead to it."""
+    found: dict[tuple[int, int], Profile] = {}
+    taken: set[tuple[str, str]] = set()
+    for browser in BROWSERS:
+        for root, kind in _roots(browser, home, environ, platform):
+            listed = _firefox if browser.engine == "firefox" else _chromium_profiles
+            for profile in listed(browser, root):
+                with contextlib.suppress(OSError):
+                    facts = os.stat(profile.path)
+                    if (facts.st_dev, facts.st_ino) not in found and stat.S_ISDIR(facts.st_mode):
+                        named = _unique(profile, kind, taken)
+                        found[facts.st_dev, facts.st_ino] = replace(named, fresh=_fresh(profile))
+    return sorted(found.values(), key=lambda one: (-one.fresh, one.browser, one.directory))
+
+
+def _roots(browser: Browser, home: str, environ: Mapping[str, str], platform: str) -> Iterator[tuple[str, str]]:
+    """(existing root, what kind of installation it belongs to)."""
+    bases = {"home": [home], "config": [os.path.join(home, ".config")], "mac": []}
+    if platform == "darwin":
+        bases = {"home": [], "config": [], "mac": [os.path.join(home, "Library/Application Support")]}
+    elif os.path.isabs(environ.get("XDG_CONFIG_HOME", "")):
+        bases["config"].insert(0, environ["XDG_CONFIG_HOME"])
+    seen = set()
+    for pattern in browser.roots:
+        kind, _, rest = pattern.partition("/")
+        package = "snap" if rest.startswith("snap/") else "flatpak" if rest.startswith(".var/") else kind
+        for base in bases[kind]:
+            for root in _expand(base, rest):
+                real = os.path.realpath(root)
+                if real not in seen and os.path.isdir(real):
+                    seen.add(real)
+                    yield real, package
+
+
+def _expand(base: str, pattern: str) -> list[str]:
+    before, star, after = pattern.partition("*/")
+    if not star:
+        return [os.path.join(base, pattern)]
+    folder = os.path.join(base, before)
+    return [os.path.join(folder, name, after) for name in _entries(folder)]
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _unique(profile: Profile, kind: str, taken: set[tuple[str, str]]) -> Profile:
+    """The profile under a name that no other profile of its browser has: `Default`, `Default@snap`, `Default@3`."""
+    label, number = profile.directory, 1
+    while (profile.browser, label) in taken:
+        label = f"{profile.directory}@{kind if number == 1 and kind in ('snap', 'flatpak') else number + 1}"
+        number += 1
+    taken.add((profile.browser, label))
+    return replace(profile, directory=label)
+
+
+def _fresh(profile: Profile) -> int:
+    newest = 0
+    for name in _AGES[profile.engine]:
+        with contextlib.suppress(OSError):
+            newest = max(newest, os.stat(os.path.join(profile.path, name)).st_mtime_ns)
+    return newest
+
+
+def _holds(path: str, engine: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, name)) for name in _SIGNS[engine])
+
+
+# ---- Chromium
+
+
+def _chromium_profiles(browser: Browser, root: str) -> Iterator[Profile]:
+    shown = None
+    for directory in _entries(root):
+        path = os.path.join(root, directory)
+        if directory in _NOT_A_PERSON or not _holds(path, browser.engine):
+            continue
+        if shown is None:
+            shown = local_state(root)
+        yield Profile(browser.name, browser.engine, root, _text(directory), shown.get(directory) or _text(directory),
+                      os.path.realpath(path), default=directory == "Default")
+
+
+def local_state(root: str) -> dict[str, str]:
+    """Directory to shown name, from Chromium's `Local State`; nothing where that cannot be read."""
+    data = _small(root, "Local State")
+    try:
+        cache = orjson.loads(data)["profile"]["info_cache"] if data else {}
+        return {directory: facts["name"] for directory, facts in cache.items()
+                if isinstance(facts, dict) and isinstance(facts.get("name"), str)}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _small(root: str, name: str) -> bytes | None:
+    """A file of names, None where it cannot be read: names are a courtesy."""
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fd = live.open_at(folder, name)
+        try:
+            return live.read_file(fd, name, _NAMES_MOST)
+        finally:
+            os.close(fd)
+    except (live.Unusable, OSError):
+        return None
+    finally:
+        os.close(folder)
+
+
+def _text(name: str) -> str:
+    """A name of the file system as text."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+# ---- Firefox
+
+
+def _firefox(browser: Browser, root: str) -> Iterator[Profile]:
+    """What profiles.ini lists, then the other directories with a history: those of profile groups, and orphans."""
+    sections = ini(_small(root, "profiles.ini") or b"")
+    opened = {values["Default"] for name, values in sections if name.startswith("Install") and values.get("Default")}
+    seen = set()
+    for name, values in sections:
+        if not name.startswith("Profile") or not values.get("Path"):
+            continue
+        path = os.path.realpath(_place(root, values["Path"], values.get("IsRelative", "1")))
+        if path in seen or not _holds(path, browser.engine):
+            continue
+        seen.add(path)
+        # What an installation opens beats the older Default=1, which no installation may have left behind.
+        default = values["Path"] in opened if opened else values.get("Default") == "1"
+        label = _text(os.path.basename(path))
+        shown = os.fsencode(values.get("Name", "")).decode("utf-8", "replace")
+        yield Profile(browser.name, browser.engine, root, label, shown or label, path, default)
+    for folder in (root, os.path.join(root, "Profiles")):
+        for directory in _entries(folder):
+            path = os.path.realpath(os.path.join(folder, directory))
+            if path not in seen and os.path.lexists(os.path.join(path, "places.sqlite")):
+                seen.add(path)
+                label = _text(directory)
+                yield Profile(browser.name, browser.engine, root, label, label, path)
+
+
+def _place(root: str, path: str, relative: str) -> str:
+    return path if relative == "0" and os.path.isabs(path) else os.path.join(root, path)
+
+
+def ini(data: bytes) -> list[tuple[str, dict[str, str]]]:
+    """The sections of a file like profiles.ini, in order; lines that are none are passed over.
+
+    Paths keep bytes that are not UTF-8, as `os.fsdecode` does.
+    """
+    sections: list[tuple[str, dict[str, str]]] = []
+    for raw in data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
+        line = raw.strip()
+        if line.startswith("[") and line.endswith("]"):
+            sections.append((line[1:-1], {}))
+        elif "=" in line and "\0" not in line and sections and not line.startswith((";", "#")):
+            key, _, value = line.partition("=")
+            sections[-1][1].setdefault(key.strip(), value.strip())
+    return sections
+
+
+def group_names(root: str) -> dict[str, str]:
+    """Path to shown name of the profiles in Firefox's profile groups, from their databases: only after a grant."""
+    from lspipe import snapshot
+
+    found: dict[str, str] = {}
+    stores = {values.get("StoreID") for _, values in ini(_small(root, "profiles.ini") or b"")} - {None, ""}
+    for store in sorted(str(name) for name in stores):
+        if "/" in store:
+            continue
+        with contextlib.suppress(snapshot.Unusable, OSError, *snapshot.FAULTS):
+            path = os.path.join(root, "Profile Groups", f"{store}.sqlite")
+            with contextlib.closing(snapshot.open_all(path)) as source, \
+                    contextlib.closing(snapshot.connect(source, tables=("Profiles",))) as conn:
+                for place, name in conn.execute("SELECT path, name FROM Profiles ORDER BY id"):
+                    if isinstance(place, str) and isinstance(name, str) and name:
+                        found[os.path.realpath(os.path.join(root, place))] = name
+    return found
+
+
+def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
+    """The shown name of each profile that has one, by its path, found again from the path alone.
+
+    With `groups`, which only a profile that is granted may ask for, also from the databases of profile
+    groups.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        above = os.path.dirname(path)
+        for root in (above, os.path.dirname(above)):
+            if os.path.lexists(os.path.join(root, "profiles.ini")):
+                names = {os.path.realpath(_place(root, values["Path"], values.get("IsRelative", "1"))):
+                         os.fsencode(values.get("Name", "")).decode("utf-8", "replace")
+                         for _, values in ini(_small(root, "profiles.ini") or b"") if values.get("Path")}
+                if groups:
+                    names.update(group_names(root))
+                break
+        else:
+            names = {path: local_state(above).get(os.path.basename(path), "")}
+        if names.get(path):
+            found[path] = names[path]
+    return found
