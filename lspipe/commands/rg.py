@@ -1,0 +1,250 @@
+"""Search the contents of files: ripgrep's own matches, a row a line.
+
+    $ ls-rg TODO src
+    $ ls-rg --words 'rust "async runtime" -draft' ~/notes
+
+PATTERN is a regular expression of ripgrep and finds exactly what rg finds, by path (folder by folder) and line.
+As in rg, .gitignore counts inside a git repository, .ignore and .rgignore everywhere; hidden and binary files are
+passed over; links are followed only where they are named. Without PATH the working directory is searched. Only what
+is granted is read: neither rg's configuration file, nor the global ignore file of git, nor ignore files above a
+grant.
+
+With --words the pattern is a query (words, "phrases", -word, title:word, url:word), matched in any case and with or
+without accents. A row is then a file: its best line, ranked by how rare the words are in the files that were
+searched. Words such as `the` or `how` count only where there is nothing else.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lspipe import access, child, consent, filerow, filescope, options, rghits, rgrecords, ripgrep, row, runner
+from lspipe.exits import NotFound, Precondition, Usage
+from lspipe.narrow import Narrowed, Refusal, Request, Scope
+from lspipe.row import Row
+
+if TYPE_CHECKING:
+    from lspipe import wordfiles
+
+READS, EMITS, ZONE = None, "row", "local"
+_SNIPPET = 300
+
+
+@options.command("ls-rg", kind="source", reads=READS, emits=EMITS)
+@click.argument("arguments", nargs=-1, metavar="[PATTERN] [PATH]...")
+@click.option("-e", "--regexp", "patterns", multiple=True, metavar="PATTERN",
+              help="A pattern; repeatable. Every argument is then a PATH.")
+@click.option("-F", "--fixed-strings", "fixed", is_flag=True, help="The pattern is plain text.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are alike.")
+@click.option("-g", "--glob", "globs", multiple=True, metavar="GLOB", help="Only files like this; !GLOB: not these.")
+@click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only files of this type (py, md, ...).")
+@click.option("--hidden", is_flag=True, help="Hidden files, too.")
+@click.option("--no-ignore", is_flag=True, help="Files that ignore files name, too.")
+@click.option("-C", "--context", type=click.IntRange(0, 1000), default=0, metavar="N",
+              help="In text, N lines before and after.")
+@click.option("-l", "--files-with-matches", "first", is_flag=True, help="A row a file, with its first match.")
+@click.option("--words", "by_words", is_flag=True, help="PATTERN is a query: words, \"phrases\", -word.")
+@click.option("--all-terms", is_flag=True, help="With --words: a file must hold every word.")
+def cli(**given: object) -> SimpleNamespace:
+    return options.namespace(**given)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked for, and the granted places to look in."""
+
+    patterns: tuple[str, ...]
+    look: ripgrep.Look
+    program: str
+    granted: Narrowed
+    roots: list[str]
+    plan: "wordfiles.Plan | None" = None
+
+
+def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
+    """The granted part of the paths, and ripgrep."""
+    patterns, operands = _asked(opts)
+    look = ripgrep.Look(opts.fixed, opts.ignore_case, opts.globs, opts.types, opts.hidden, opts.no_ignore,
+                        opts.context if opts.max_chars else 0, opts.first)
+    plan = None
+    if opts.by_words:
+        from lspipe import wordfiles
+
+        plan = wordfiles.plan(options.printable(patterns[0]), opts.all_terms)
+        patterns = wordfiles.patterns(plan)
+        look = replace(look, first=not plan.terms, ordered=False)
+    ripgrep.feed(patterns)  # Says what is wrong with them before anything else is done.
+    if opts.profile:
+        run.report.note("files have no profiles: --profile is not used")
+    paths = _present(filescope.absolute(operands), run)
+    held = access.obtain(run, Request("files", paths=paths)) if paths else []
+    program = _program()
+    rules: list[str | int] = [*access.read_rules(held)]
+    if not opts.no_ignore:
+        rules += _ignore_rules(held, run)
+    granted = Narrowed(tuple(one.scope for one in held))
+    search = Search(tuple(patterns), look, program, granted, sorted(granted.roots, key=_parts), plan)
+    return runner.Reach(read=rules, execute=[program], given=search)
+
+
+def _asked(opts: SimpleNamespace) -> tuple[list[str], list[str]]:
+    """The patterns and the paths."""
+    operands = list(opts.arguments)
+    patterns = list(opts.patterns)
+    if not patterns:
+        if not operands:
+            raise Usage("there is no PATTERN", "try: ls-rg --help")
+        patterns.append(operands.pop(0))
+    if opts.by_words:
+        others = {"-e": opts.patterns, "-F": opts.fixed, "-i": opts.ignore_case, "-C": opts.context, "-l": opts.first}
+        for name in (name for name, given in others.items() if given):
+            raise Usage(f"{name} does not go with --words", "a query is matched in any case, and a row is a file")
+        if not patterns[0].strip():
+            raise Usage("the query is empty", "give it a word")
+    elif opts.all_terms:
+        raise Usage("--all-terms goes with --words")
+    return patterns, operands
+
+
+def _present(paths: list[str], run: runner.Run) -> tuple[str, ...]:
+    """The paths that can be searched; what is wrong with the others is said."""
+    good = []
+    for path in paths:
+        wrong = filescope.trouble(path)
+        if wrong is None:
+            good.append(path)
+            continue
+        reason, detail = wrong
+        message, shown = f"cannot search '{options.printable(path)}': {detail}", options.printable(path)
+        if reason == "not-found":
+            run.report.exclude(reason, what=shown)
+            run.report.error(NotFound(message))
+        else:
+            run.report.skip(message, reason, what=shown)
+    return tuple(good)
+
+
+def _program() -> str:
+    try:
+        return child.find_program("rg", extra=[os.path.dirname(os.path.abspath(sys.executable))])
+    except Precondition as error:
+        raise Precondition(error.message, "install ripgrep, or the rg extra: pip install 'lspipe[rg]'") from None
+
+
+def _ignore_rules(held: list[access.Held], run: runner.Run) -> Iterator[int]:
+    """The ignore files between each grant and what is searched below it: rg reads them as well."""
+    for one in held:
+        root = one.scope.grant.path
+        for file in (file for path in one.scope.paths for file in filescope.ignore_files(root, path)):
+            got = consent.hold(Scope(one.scope.grant, (file,)))
+            if not isinstance(got, Refusal):  # A link would lead out of the grant.
+                run.closing.callback(access.Held(one.scope, got).close)
+                yield from got
+        if filescope.ignored_above(root):
+            run.report.note(f"ignore files above '{options.printable(root)}' are not granted and do not count")
+
+
+def _parts(path: str) -> list[bytes]:
+    return os.fsencode(path).split(b"/")
+
+
+def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterable[Row]:
+    """A row for each matching line, or, by words, for each matching file."""
+    search: Search = run.reach.given
+    if not search.roots or (search.plan is not None and search.plan.hopeless):
+        return ()
+    return _by_words(opts, search, run) if search.plan is not None else _by_pattern(opts, search, run)
+
+
+def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> Iterator[rghits.Hit]:
+    """What rg finds, until it ends or time is over; then what it could not read is said."""
+    argv = ripgrep.arguments(search.program, search.look, search.roots)
+    with child.spawn(run.need_ledger(), argv, env={}, stdin=ripgrep.feed(search.patterns), purpose="search",
+                     cwd=None if os.access(".", os.F_OK) else "/") as rg:
+        records = rgrecords.split(rg.chunks(run.clock.left))
+        yield from rghits.hits(records, tally, keep, search.look.context)
+        if rg.late:
+            run.clock.expired()
+            return
+        code = rg.wait()
+    if tally.searched is None:
+        raise ripgrep.fatal(code, rg.errors())
+    run.report.counts["files_searched"] = tally.searched
+    if tally.binary:
+        run.report.counts["binary_files"] = tally.binary
+    unreadable = False
+    for path, why in ripgrep.troubles(rg.errors()):
+        if path is None:
+            run.report.note(f"rg: {why}")
+        else:
+            unreadable = True
+            run.report.skip(f"cannot read '{path}': {why}", "not-readable", what=path)
+    if code not in (0, 1) and not unreadable:
+        run.report.skip(f"rg could not search everything: {ripgrep.one_line(rg.errors()) or f'exit {code}'}", "failed")
+
+
+def _facts(search: Search, run: runner.Run, path: bytes) -> filerow.FileFacts:
+    return filerow.FileFacts(path, not search.granted.is_public(os.fsdecode(path)), run.now)
+
+
+def _by_pattern(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterator[Row]:
+    pattern = options.printable("\n".join(search.patterns))
+    file: rghits.File | None = None
+    rank = 0
+    for hit in _hits(search, run, max(opts.max_chars, _SNIPPET), rghits.Tally()):
+        if hit.file is not file:
+            file, facts = hit.file, _facts(search, run, hit.file.path)
+            inside = facts.within(run.since, run.until)
+        elif search.look.first:
+            continue
+        if not inside:
+            continue
+        rank += 1
+        meta: dict[str, Any] = {"pattern": pattern}
+        if hit.found:
+            meta["matches"] = hit.found
+        key = None if search.look.first else f"{hit.line}:{hit.column}"
+        found = facts.row("ripgrep", meta, hit.line, hit.column, key)
+        found["rank"] = rank
+        found["snippet"] = rghits.around(hit.text, hit.at, _SNIPPET)
+        text = hit.around or (hit.text if len(hit.text) > _SNIPPET else None)
+        if text and opts.max_chars:
+            found["text"] = text[:opts.max_chars]
+        yield found
+
+
+def _by_words(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterator[Row]:
+    from lspipe import snippet, wordfiles
+
+    assert search.plan is not None
+    query = search.plan.query
+    run.report.query_id = row.query_id(query.text)
+    common: Row = {"query_id": run.report.query_id, "query": query.text}
+    tally, ranking = rghits.Tally(), wordfiles.Ranking(search.plan)
+    for path, counted in ranking.files(_hits(search, run, rghits.KEPT, tally)):
+        facts = _facts(search, run, path)
+        if facts.within(run.since, run.until):
+            ranking.add(facts, counted)
+    if tally.searched is not None:
+        name = "files:" + ":".join(map(options.printable, search.roots))
+        common["corpus"] = [{"id": name, "n": tally.searched, "df": ranking.frequencies()}]
+    for rank, (facts, counted, score) in enumerate(ranking.ranked(tally.searched), 1):
+        best = counted.best
+        meta: dict[str, Any] = {"line_count": counted.line_count}
+        if counted.others:
+            meta["lines"] = counted.others
+        found = facts.row("ripgrep", meta, best.line, best.column) | common
+        found |= {"rank": rank, "score": score, "matched_terms": ranking.matched(counted),
+                  "snippet": snippet.best(best.text, query, _SNIPPET)}
+        if opts.max_chars:
+            place = best.offset + best.column - 1
+            found["text"] = filerow.excerpt(facts.path, place, opts.max_chars) or best.text[:opts.max_chars]
+        yield found
+
+
+main = runner.Tool(cli, rows, reach=reach)

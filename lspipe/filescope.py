@@ -1,0 +1,67 @@
+"""Paths that a person names for a search of files, and the ignore files that have a say in it."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from lspipe.exits import Precondition, Usage
+
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
+_IN_GIT = (".git", "info", "exclude")
+
+
+def absolute(operands: Sequence[str]) -> list[str]:
+    """The operands, absolute and free of symbolic links; the working directory where there are none.
+
+    Raises Usage for one that is no path, Precondition where the working directory is needed and gone.
+    """
+    try:
+        here = os.getcwd()
+    except OSError:
+        if not operands or not all(map(os.path.isabs, operands)):
+            raise Precondition("the working directory is gone", "name absolute paths") from None
+        here = "/"
+    if not all(operands):
+        raise Usage("an empty PATH", "a dot is the working directory: .")
+    return [os.path.realpath(os.path.join(here, operand)) for operand in operands or ["."]]
+
+
+def trouble(path: str) -> tuple[str, str] | None:
+    """Why an absolute path cannot be searched, as (reason, words): it is not there, or neither a file nor a folder.
+
+    A search of a FIFO or a device would wait for ever.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return "not-found", "no such file or folder"
+        return "not-readable", (error.strerror or "cannot be reached").lower()
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return "not-readable", "neither a file nor a folder"
+
+
+def ignore_files(root: str, path: str) -> Iterator[str]:
+    """The ignore files that exist in the folders from `root` down to the one that holds `path`, which is below it.
+
+    ripgrep obeys them, though they lie outside of what it is told to search.
+    """
+    folder = path
+    while folder != root:
+        folder = os.path.dirname(folder)
+        for name in (*_IGNORE_FILES, os.path.join(*_IN_GIT)):
+            file = os.path.join(folder, name)
+            if os.path.isfile(file):
+                yield file
+
+
+def ignored_above(root: str) -> bool:
+    """Whether there is an ignore file in a folder above `root`."""
+    above = root
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
+        if any(os.path.isfile(os.path.join(above, name)) for name in _IGNORE_FILES):
+            return True
+    return False

@@ -1,0 +1,209 @@
+"""ripgrep's --json messages as plain hits.
+
+The messages (type begin, match, context, end, summary) are described in ripgrep's crates/printer/src/json.rs. All
+offsets in them are bytes. No option of ripgrep bounds the length of a line in them: of a long one the part around
+its first match is kept.
+"""
+
+import base64
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from lspipe import rgrecords
+from lspipe.exits import Upstream
+from lspipe.rgrecords import Long
+
+#: Characters of one line that are kept, whatever was asked for: escaped, it has to fit into a row.
+KEPT = 1 << 16
+#: How many matched texts of a line are kept, and how much of each.
+FOUND, FOUND_CHARS = 20, 100
+
+
+@dataclass(eq=False)
+class File:
+    """A file with a match. Every hit in it refers to the same object."""
+
+    path: bytes
+
+
+class Hit(NamedTuple):
+    """One matching line."""
+
+    file: File
+    line: int
+    #: 1-based, in bytes: where its first match begins.
+    column: int
+    #: The line without its end; where it is longer than what was asked for, the part around the first match.
+    text: str
+    #: Where the first match begins in `text`, in characters.
+    at: int
+    #: The texts that matched.
+    found: list[str]
+    #: Where the line begins in the file, in bytes (in the decoded text, where the file is UTF-16).
+    offset: int
+    #: The line and those around it, where context was asked for.
+    around: str | None = None
+
+
+@dataclass
+class Tally:
+    """What ripgrep says beside its matches."""
+
+    #: How many files were searched; None until the search has ended.
+    searched: int | None = None
+    #: Files whose search ended at a NUL after a match.
+    binary: int = 0
+
+
+def hits(records: Iterable[bytes | Long], tally: Tally, keep: int, context: int = 0) -> Iterator[Hit]:
+    """The matching lines in ripgrep's order, each with at most `keep` characters of its text.
+
+    Raises Upstream for a record that is none.
+    """
+    keep = min(keep, KEPT)
+    file = File(b"")
+    window = _Window(context, keep) if context else None
+    for record in records:
+        if isinstance(record, Long):
+            kind, line = _long(record, file, keep)
+        else:
+            message = _parse(record)
+            kind, data = message["type"], message["data"]
+            if kind in ("match", "context"):
+                line = _line(data, file, keep)
+            else:
+                line = None
+                if kind == "begin":
+                    file = File(_bytes(data["path"]))
+                elif kind == "end":
+                    tally.binary += data["binary_offset"] is not None
+                elif kind == "summary":
+                    tally.searched = data["stats"]["searches"]
+        if window is not None:
+            yield from window.flush() if line is None else window.add(line, kind == "match")
+        elif kind == "match" and line is not None:
+            yield line
+
+
+def _parse(record: bytes) -> Any:
+    try:
+        message = orjson.loads(record)
+        message["type"], message["data"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        raise _not_a_message() from None
+    return message
+
+
+def _not_a_message() -> Upstream:
+    return Upstream("rg wrote something that is not one of its messages", "see: rg --version")
+
+
+def _bytes(data: dict[str, str]) -> bytes:
+    text = data.get("text")
+    return base64.b64decode(data["bytes"]) if text is None else text.encode()
+
+
+def _line(data: dict[str, Any], file: File, keep: int) -> Hit:
+    lines, submatches = data["lines"], data["submatches"]
+    start = submatches[0]["start"] if submatches else 0
+    text = lines.get("text")
+    if text is not None and len(text) <= keep:
+        at = start if text.isascii() else len(text.encode()[:start].decode())
+        text = _chomp(text)
+    else:
+        text, at = _around(_bytes(lines), start, keep)
+    found = [_text(sub["match"])[:FOUND_CHARS] for sub in submatches[:FOUND]]
+    return Hit(file, data["line_number"], start + 1, text, min(at, len(text)), found, data["absolute_offset"])
+
+
+def _text(data: dict[str, str]) -> str:
+    text = data.get("text")
+    return base64.b64decode(data["bytes"]).decode("utf-8", "replace") if text is None else text
+
+
+def _chomp(text: str) -> str:
+    return text[:-2] if text.endswith("\r\n") else text[:-1] if text.endswith("\n") else text
+
+
+def _around(line: bytes, start: int, keep: int) -> tuple[str, int]:
+    """At most `keep` characters of a line, a quarter of them before `start`; and where that is in them."""
+    start = min(start, len(line))
+    begin = max(0, min(start - keep // 4, len(line) - keep))
+    for _ in range(3):  # Never in the middle of a character.
+        if 0 < begin < start and line[begin] & 0xC0 == 0x80:
+            begin += 1
+    before = line[begin:start].decode("utf-8", "replace")
+    after = _chomp(line[start:start + 4 * keep].decode("utf-8", "replace"))
+    return (before + after)[:keep], min(len(before), keep)
+
+
+def _long(record: Long, file: File, keep: int) -> tuple[str, Hit]:
+    line = rgrecords.read(record)
+    if line is None:
+        raise _not_a_message()
+    start, end = line.start or 0, line.end or 0
+    text, at = _around(line.data, start, keep)
+    matched = line.data[start:min(end, start + 4 * FOUND_CHARS)].decode("utf-8", "replace")[:FOUND_CHARS]
+    found = [] if line.start is None else [matched]
+    return "match" if line.matches else "context", Hit(file, line.number, start + 1, text, at, found, line.offset)
+
+
+class _Window:
+    """Matching lines wait here until the lines after them have been seen."""
+
+    def __init__(self, context: int, keep: int) -> None:
+        self._context = context
+        self._keep = keep
+        self._recent: deque[Hit] = deque(maxlen=context)
+        self._waiting: deque[tuple[Hit, list[str], list[str]]] = deque()
+
+    def add(self, line: Hit, matches: bool) -> Iterator[Hit]:
+        while self._waiting and self._waiting[0][0].line + self._context < line.line:
+            yield self._finish()
+        for _hit, _before, after in self._waiting:
+            after.append(line.text)
+        if matches:
+            before = [old.text for old in self._recent if old.line >= line.line - self._context]
+            self._waiting.append((line, before, []))
+        self._recent.append(line)
+
+    def flush(self) -> Iterator[Hit]:
+        while self._waiting:
+            yield self._finish()
+        self._recent.clear()
+
+    def _finish(self) -> Hit:
+        hit, before, after = self._waiting.popleft()
+        text = "\n".join([*before, hit.text, *after])
+        if len(text) > self._keep:
+            at = sum(len(line) + 1 for line in before) + hit.at
+            begin = max(0, min(at - self._keep // 2, len(text) - self._keep))
+            text = text[begin:begin + self._keep]
+        return hit._replace(around=text)
+
+
+def moved(hit: Hit, at: int, keep: int) -> Hit:
+    """The hit with its place at `at`, and at most `keep` characters of text around that."""
+    column = hit.column + len(hit.text[:at].encode()) - len(hit.text[:hit.at].encode())
+    begin = max(0, at - keep // 4) if len(hit.text) > keep else 0
+    return hit._replace(column=max(1, column), text=hit.text[begin:begin + keep], at=at - begin)
+
+
+def around(text: str, at: int, limit: int) -> str:
+    """At most `limit` characters of a line for people, white space collapsed, from a little before `at` on."""
+    flat = " ".join(text.split())
+    if len(flat) <= limit:
+        return flat
+    from lspipe.snippet import ELLIPSIS, clip  # Most lines are short.
+
+    begin = max(0, at - limit // 4)
+    before = text[begin:at]
+    # At the beginning of a word, if there is one before the match.
+    begin += before.find(" ") + 1
+    if not text[:begin].strip():
+        return clip(flat, limit)
+    return ELLIPSIS + clip(" ".join(text[begin:].split()), limit - len(ELLIPSIS))
