@@ -38,7 +38,7 @@ def listing() -> Iterator[Row]:
                 read_members(run, spared)
                 find_members(run, seen, spared)
                 if run.path is not None:
-                    yield {**owner_row(run), "reason": run.reason} if run.state == "unknown" else owner_row(run)
+                    yield owner_row(run)
                 for member in run.members:
                     yield member.row
             finally:
@@ -58,7 +58,7 @@ def reap(apply: bool, grace: float = 2.0) -> Iterator[Row]:
             batch.append(run)
         elif run.state == "unknown":
             run.close()
-            yield {**owner_row(run), "action": "keep", "done": False, "reason": run.reason}
+            yield {**owner_row(run), "action": "keep", "done": False}
         if len(batch) == _BATCH:
             yield from _reap(batch, apply, grace)
             batch = []
@@ -159,13 +159,12 @@ def _tell(run: Run, apply: bool) -> Iterator[Row]:
             yield {**member.row, "action": "keep", "done": False, "reason": member.why}
     if run.path is None:
         return
-    reason, done = run.reason, False
-    if run.found.corrupt:
-        reason += f"; {run.found.corrupt} rows cannot be read"
+    row, done = owner_row(run), False
+    reason = "; ".join(filter(None, (run.reason, row.get("reason"))))
     if apply:
         done = _remove(run)
         reason = reason if done else "something of it still runs, or its files cannot be removed"
-    yield {**owner_row(run), "action": "remove", "done": done, "reason": reason}
+    yield {**row, "action": "remove", "done": done, "reason": reason}
 
 
 def _remove(run: Run) -> bool:

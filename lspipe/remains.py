@@ -138,8 +138,10 @@ def read_members(run: Run, spared: set[int]) -> None:
     for number in sorted({*found.rows, *found.processes}):
         row, written = found.rows.get(number), found.processes.get(number)
         why, process = _identify(run, row, written, spared)
-        state = _state(run, row, why, process)
-        run.members.append(Member(_resource_row(run, row or {}, written or {}, state), why, process))
+        told = _resource_row(run, row or {}, written or {}, _state(run, row, written, why, process))
+        if process is not None:  # under a sandbox it could not read its own ticks
+            told["start_ticks"] = process.facts.start_ticks
+        run.members.append(Member(told, why, process))
 
 
 def _identify(run: Run, row: Row | None, written: Row | None, spared: set[int]
@@ -168,11 +170,11 @@ def _identify(run: Run, row: Row | None, written: Row | None, spared: set[int]
     return differs, None
 
 
-def _state(run: Run, row: Row | None, why: str, process: identity.Process | None) -> str:
+def _state(run: Run, row: Row | None, written: Row | None, why: str, process: identity.Process | None) -> str:
     if process is not None:
         return "live" if run.state == "live" else "orphan"
     if run.state == "live" and row is not None and why != "gone":
-        return "live" if row.get("state") == "live" else "intent"
+        return "live" if written is not None or row.get("state") == "live" else "intent"
     return "dead"
 
 
@@ -246,9 +248,14 @@ def _owner_lives(run: Run, process: identity.Process) -> bool:
 
 
 def owner_row(run: Run) -> Row:
-    """The row of the owner itself, or of a directory that says nothing."""
-    return {**_shared(run), **_own(run.owner), "kind": "owner", "pid": run.owner.get("pid"), "state": run.state,
-            "owned": True, "paths": [ledger.text(run.path)] if run.path else []}
+    """The row of the owner itself, or of a directory that says nothing; `reason` where there is trouble."""
+    row = {**_shared(run), **_own(run.owner), "kind": "owner", "pid": run.owner.get("pid"), "state": run.state,
+           "owned": True, "paths": [ledger.text(run.path)] if run.path else []}
+    if run.state == "unknown":
+        row["reason"] = run.reason
+    elif run.found.corrupt:
+        row["reason"] = f"{run.found.corrupt} rows cannot be read"
+    return row
 
 
 def _resource_row(run: Run, row: Row, written: Row, state: str) -> Row:

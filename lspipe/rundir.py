@@ -225,25 +225,19 @@ def _clear(folder: int, spare: Sequence[str], until: float | None) -> bool:
         if until is not None and time.monotonic() >= until:
             return False
         try:
-            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                below = _enter(name, folder)
-                try:
-                    if not _clear(below, (), until):
-                        return False
-                finally:
-                    os.close(below)
-                os.rmdir(name, dir_fd=folder)
-            else:
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(seen.st_mode):
                 os.unlink(name, dir_fd=folder)
+                continue
+            if seen.st_mode & 0o700 != 0o700:  # a program may have made folders that it could not write itself
+                os.chmod(name, 0o700, dir_fd=folder)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _SHUT, dir_fd=folder)
+            try:
+                if not _clear(below, (), until):
+                    return False
+            finally:
+                os.close(below)
+            os.rmdir(name, dir_fd=folder)
         except FileNotFoundError:
             continue  # another one is removing it too
     return True
-
-
-def _enter(name: str, folder: int) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | _SHUT
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=folder)  # a program may have made folders that it could not write itself
-        return os.open(name, flags, dir_fd=folder)
