@@ -5,14 +5,6 @@ import sys
 
 from harness import Case, environment, measure, scratch
 
-FORKS = """
-import os, click, orjson, jsonschema_rs
-for _ in range(6):
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-"""
 
 
 def main() -> bool:
