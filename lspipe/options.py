@@ -174,24 +174,26 @@ def command(
     return click.command(name, cls=Command, kind=kind, reads=reads, emits=emits)
 
 
-def defaults(command: Command) -> dict[str, Any]:
+def defaults(command: Command, argv: Sequence[str]) -> dict[str, Any]:
     """The defaults that `config.toml` sets for `ls-query` and `ls-show`, by option name. Raises Precondition.
 
         [query]
         limit = 20
         source = ["history", "files"]
     """
-    from lspipe import paths
-
     table = CONFIGURED.get(str(command.name))
-    if table is None:
-        return {}
-    path = os.path.join(paths.config_home(), "config.toml")
+    if table is None or not PRINTING.isdisjoint(argv):
+        return {}  # Help is there also for whoever has broken the file.
+    from lspipe import paths
+    from lspipe.exits import Precondition
+
+    try:
+        path = os.path.join(paths.config_home(), "config.toml")
+    except Precondition:
+        return {}  # No home folder, no defaults.
     if not os.path.lexists(path):
         return {}
     import tomllib
-
-    from lspipe.exits import Precondition
 
     try:
         with open(paths.open_private(path), "rb") as file:
@@ -210,6 +212,8 @@ def defaults(command: Command) -> dict[str, Any]:
 
 #: The executables that read `config.toml`, and the table of each. No other one reads any configuration.
 CONFIGURED = {"ls-query": "query", "ls-show": "show"}
+#: Options that only print.
+PRINTING = frozenset({"-h", "--help", "--version", "--schema"})
 #: Options of a single call: a default for them would surprise.
 UNCONFIGURED = {"query_file", "report", "now", "sandbox_report", "debug", "null"}
 

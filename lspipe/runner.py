@@ -182,7 +182,7 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
     try:
         parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False,
-                               default_map=options.defaults(tool.cli))
+                               default_map=options.defaults(tool.cli, argv))
     except click.UsageError as error:
         hint = f"try: {tool.name} --help"
         raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None

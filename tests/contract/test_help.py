@@ -171,3 +171,19 @@ def test_help_does_not_depend_on_the_locale_or_the_terminal(one: support.Executa
     for changes in ({"LC_ALL": "C"}, {"COLUMNS": "200", "TERM": "xterm-256color", "FORCE_COLOR": "1"},
                     {"PYTHONIOENCODING": "latin-1", "LC_ALL": None}):
         assert bare.run(one.name, "--help", env=bare.env(**changes)) == plain
+
+
+@each
+def test_a_broken_configuration_is_one_line_and_help_still_helps(one: support.Executable, bare: support.Home) -> None:
+    good = bare.run(one.name, "--help")
+    config = bare.config / "config.toml"
+    for text in ("[show\n", "[show]\nnone = 1\n[query]\nnone = 1\n", "[show]\nlimit = -1\n[query]\nlimit = -1\n"):
+        config.write_text(text)
+        config.chmod(0o600)
+        assert bare.run(one.name, "--help") == good
+        done = bare.run(one.name, stdin=b"")
+        if one.name in ("ls-show", "ls-query"):
+            assert done.code in (2, 5) and done.out == b""
+            support.assert_one_line(done.err, one.name)
+        else:
+            assert b"config" not in done.err and b"none" not in done.err
