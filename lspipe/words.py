@@ -27,26 +27,22 @@ __all__ = [
 #: What a word counts where it only begins a token, against 1 for a whole one.
 PREFIX = 0.8
 
-#: The letters of the scripts in which a word matches anywhere inside a run (Hangul, Han, kana, Bopomofo), as
-#: the body of a character class, good for `re` and for ripgrep.
-CJK = (
-    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c\u3041-\u3096"
-    "\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uf900-\ufaff"
-    "\U0001aff0-\U0001b16f\U00020000-\U000323af"
+# Hangul, Han, kana and Bopomofo, each range by its first and its last letter.
+_CJK_RANGES = (
+    "\u1100\u11ff", "\u2e80\u2fdf", "\u3005\u3007", "\u3021\u3029", "\u3031\u3035", "\u303b\u303c",
+    "\u3041\u3096", "\u309d\u309f", "\u30a1\u30fa", "\u30fc\u30ff", "\u3105\u312f", "\u3131\u318e",
+    "\u31a0\u31bf", "\u31f0\u31ff", "\u3400\u4dbf", "\u4e00\u9fff", "\ua960\ua97c", "\uac00\ud7a3",
+    "\ud7b0\ud7fb", "\uf900\ufaff", "\U0001aff0\U0001b16f", "\U00020000\U000323af",
 )
 
-_IS_CJK = re.compile(f"[{CJK}]").match
-_SAME_SCRIPT = re.compile(f"[{CJK}]+|[^{CJK}]+")
+#: The letters of the scripts in which a word matches anywhere inside a run, as the body of a character class,
+#: good for `re` and for ripgrep.
+CJK = "".join(f"{pair[0]}-{pair[1]}" for pair in _CJK_RANGES)
+
 _RUN = re.compile(r"[^\W_]+")
 _LETTER = re.compile(r"[^\W_]")
 #: One token of ASCII text: a run of letters and digits, cut where a capital follows a small letter.
 _ASCII_TOKEN = re.compile(r"(?=[A-Za-z0-9])[A-Z0-9]*(?:[a-z]+[0-9][A-Z0-9]*)*[a-z]*")
-#: Letters of Hangul that compose to one syllable (Unicode, section 3.12).
-_SYLLABLE = re.compile(
-    "[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"
-    f"|[{''.join(map(chr, range(0xAC00, 0xD7A4, 28)))}][\u11a8-\u11c2]"
-)
 
 # What the Unicode tables leave to the language: the Turkish dotless i is the small form of I, which everybody
 # else writes i; a tatweel stretches an Arabic word on the page and is no letter of it.
@@ -55,9 +51,27 @@ _LETTERS = {"ı": "i", "\u0640": ""}
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
+class _Cjk(dict[str, bool]):
+    """Whether each character is in CJK, worked out when first met: quicker than a pattern, above all to set up."""
+
+    def __missing__(self, char: str) -> bool:
+        self[char] = found = any(pair[0] <= char <= pair[1] for pair in _CJK_RANGES)
+        return found
+
+
+_IS_CJK = _Cjk()
+
+
 def is_cjk(char: str) -> bool:
     """Whether a character is a letter of a script in which a word matches anywhere inside a run."""
-    return not char.isascii() and _IS_CJK(char) is not None
+    return _IS_CJK[char]
+
+
+@functools.cache
+def _syllable() -> re.Pattern[str]:
+    """Letters of Hangul that compose to one syllable (Unicode, section 3.12)."""
+    open_ones = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
+    return re.compile(f"[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?|[{open_ones}][\u11a8-\u11c2]")
 
 
 def _ignored(char: str) -> bool:
@@ -114,7 +128,7 @@ class _Text:
             return True
         if self.plain:
             return raw[at - 1].islower() and raw[at].isupper()
-        if (_IS_CJK(before) is None) != (_IS_CJK(after) is None):
+        if _IS_CJK[before] != _IS_CJK[after]:
             return True
         return raw[self.owners[at - 1]].islower() and raw[self.owners[at]].isupper()
 
@@ -125,7 +139,7 @@ class _Text:
             owners = [at for at, char in enumerate(self.raw) for _ in _FOLD[ord(char)]]
             if len(owners) != len(self.low):
                 first = bytearray(b"\1" * len(owners))
-                for found in _SYLLABLE.finditer(self.raw.translate(_FOLD)):
+                for found in _syllable().finditer(self.raw.translate(_FOLD)):
                     first[found.start() + 1 : found.end()] = bytes(found.end() - found.start() - 1)
                 owners = list(itertools.compress(owners, first))
             self._owners = owners
@@ -154,15 +168,17 @@ def tokens(text: str) -> list[Token]:
         return [Token(found.group().lower(), *found.span()) for found in _ASCII_TOKEN.finditer(text)]
     prepared = _Text(text, fold(text))
     low, letters = prepared.low, [text[owner] for owner in prepared.owners]
-    humps = [at for at in range(1, len(low)) if letters[at].isupper() and letters[at - 1].islower()]
+    cuts = [
+        at
+        for at in range(1, len(low))
+        if _IS_CJK[low[at - 1]] != _IS_CJK[low[at]] or (letters[at - 1].islower() and letters[at].isupper())
+    ]
     result = []
     for run in _RUN.finditer(low):
-        for piece in _SAME_SCRIPT.finditer(low, *run.span()):
-            start, end = piece.span()
-            inside = humps[bisect.bisect_right(humps, start) : bisect.bisect_left(humps, end)]
-            for stop in (*inside, end):
-                result.append(Token(low[start:stop], *prepared.span(start, stop)))
-                start = stop
+        start, end = run.span()
+        for stop in (*cuts[bisect.bisect_right(cuts, start) : bisect.bisect_left(cuts, end)], end):
+            result.append(Token(low[start:stop], *prepared.span(start, stop)))
+            start = stop
     return result
 
 
@@ -251,7 +267,7 @@ def _words(text: str) -> tuple[str, ...]:
     low = fold(text)
     runs = _RUN.findall(low)
     if not low.isascii():
-        runs = [part for run in runs for part in _SAME_SCRIPT.findall(run)]
+        runs = ["".join(part) for run in runs for _cjk, part in itertools.groupby(run, is_cjk)]
     return tuple(runs)
 
 
@@ -297,7 +313,7 @@ def _occurrences(term: Term, text: _Text) -> Iterator[tuple[int, int, bool]]:
     the last one too in a phrase. CJK words need not be whole anywhere, nor begin a token.
     """
     low, first = text.low, term.words[0]
-    inside = _IS_CJK(first) is not None
+    inside = _IS_CJK[first[0]]
     start = low.find(first)
     while start >= 0:
         begins = text.boundary(start)
@@ -305,7 +321,7 @@ def _occurrences(term: Term, text: _Text) -> Iterator[tuple[int, int, bool]]:
             end = _end(term, text, start)
             if end is not None:
                 ends = text.boundary(end)
-                if ends or not term.phrase or _IS_CJK(low, end - 1):
+                if ends or not term.phrase or _IS_CJK[low[end - 1]]:
                     yield start, end, begins and ends
         start = low.find(first, start + 1)
 
@@ -314,13 +330,13 @@ def _end(term: Term, text: _Text, start: int) -> int | None:
     low = text.low
     end = start + len(term.words[0])
     for word in term.words[1:]:
-        if not text.boundary(end) and not _IS_CJK(low, end - 1):
+        if not text.boundary(end) and not _IS_CJK[low[end - 1]]:
             return None
         following = _LETTER.search(low, end)
         if following is None:
             return None
         at = following.start()
-        if not low.startswith(word, at) or not (text.boundary(at) or _IS_CJK(word)):
+        if not low.startswith(word, at) or not (text.boundary(at) or _IS_CJK[word[0]]):
             return None
         end = at + len(word)
     return end

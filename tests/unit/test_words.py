@@ -121,6 +121,12 @@ def test_token_places_are_in_the_text_as_it_was() -> None:
     assert [text[token.start : token.end] for token in words.tokens(text)] == ["ﬁn", "Straße", "cafe\u0301s"]
 
 
+def test_the_cjk_class_and_the_cjk_letters_are_the_same() -> None:
+    inside = re.compile(f"[{words.CJK}]")
+    assert all(bool(inside.match(chr(code))) == words.is_cjk(chr(code)) for code in range(0x33000))
+    assert [words.is_cjk(char) for char in "東カがﾊ한ㄅaéя・。"] == [True, True, True, False, True, True] + [False] * 5
+
+
 # Parsing
 
 
