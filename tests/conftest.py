@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).resolve().parent
 for folder in (TESTS, TESTS.parent):
@@ -11,6 +12,10 @@ for folder in (TESTS, TESTS.parent):
         sys.path.insert(0, str(folder))
 
 import support  # noqa: E402
+
+# A slow machine must not fail a good program.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture
