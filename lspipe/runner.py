@@ -302,7 +302,7 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
         from lspipe import schema
 
         check = schema
-    if tool.locks:
+    if tool.locks or run.options.sandbox_report:
         lock_down(run)
     if run.options.sandbox_report:
         from lspipe import probe
