@@ -369,7 +369,7 @@ def _refuse(grant: Grant, reason: str, detail: str, path: str) -> Refusal:
 
 
 def _open_folder(path: str) -> int:
-    fd = _walk(os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
+    fd = _walk(os.open("/", _NAME_ONLY | os.O_DIRECTORY), path)
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)

@@ -1,0 +1,328 @@
+"""List, give and take back consent: nothing is read without a grant.
+
+    $ ls-consent list
+    $ ls-consent grant browser chromium/Default --data history,bookmarks
+    $ ls-consent revoke chromium/Default --source bookmarks
+
+What can be granted: a folder (grant files ~/notes), a wiki (grant wiki [COLLECTION]), and kinds of data of a
+browser profile. grant shows what it found and what the grant opens, and asks at the terminal: no pipe, option or
+variable can answer. Granting a thing again replaces its terms. revoke takes numbers of the list, profiles,
+folders and families, and acts at once.
+
+Without a terminal, write the file by hand, mode 0600: ls-consent list names it, ls-consent --schema is its
+format. Consent guards against mistakes and injected arguments, not against a program that runs as you.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import click
+
+from lspipe import consent, offer, options, paths, runner, stream, table, terminal, when
+from lspipe.browsers import profiles
+from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
+from lspipe.exits import LspipeError, NotFound, Precondition, Usage
+from lspipe.row import FAMILIES as SOURCES
+from lspipe.row import Row
+
+READS, EMITS, ZONE = None, "consent", "local"
+_OPTIONS = {
+    "list": ("found", "json", "source"), "revoke": ("all", "source"),
+    "grant": ("data", "expires", "public", "audience"),
+}
+_FORMS = "grant files PATH, grant wiki [COLLECTION], or grant browser PROFILE --data KINDS"
+
+
+@options.command("ls-consent", kind="porcelain", reads=READS, emits=EMITS)
+@click.argument("verb", type=click.Choice(["list", "grant", "revoke"]), default="list",
+                metavar="[list|grant|revoke]")
+@click.argument("words", nargs=-1, metavar="[WHAT]...")
+@click.option("--data", metavar="KINDS", help=f"Grant these: {', '.join(DATA)}, or all but the last: all.")
+@click.option("--expires", metavar="TIME", help="Grant it for so long (12h, 30d); else until it is revoked.")
+@click.option("--public", is_flag=True, help="Grant files or a wiki so that its rows are not private.")
+@click.option("--audience", metavar="WHO", help="Grant it to shell, mcp, serve; shell where not given.")
+@click.option("--source", metavar="NAME", help="List or revoke only this source or family.")
+@click.option("--all", is_flag=True, help="Revoke every grant, even those of a file that cannot be used.")
+@click.option("--found", is_flag=True, help="List also the profiles that are not granted.")
+@click.option("--json", is_flag=True, help="List one JSON object a line.")
+def cli(**given: object) -> SimpleNamespace:
+    return options.namespace(**given)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was found out before lock-down. `grants` are the ones asked for or, with `choose`, to choose from;
+    `entries` names what is in each folder to grant; `terminal` is a descriptor."""
+
+    config: str
+    found: Sequence[offer.Found] = ()
+    grants: Sequence[Grant] = ()
+    choose: bool = False
+    entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    terminal: int = -1
+
+
+def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
+    """Look while it is allowed: for profile names, the folders to grant, a terminal."""
+    for name in sorted({name for names in _OPTIONS.values() for name in names} - set(_OPTIONS[opts.verb])):
+        if getattr(opts, name):
+            verbs = " and ".join(verb for verb, names in _OPTIONS.items() if name in names)
+            raise Usage(f"--{name} goes with {verbs}, not with {opts.verb}")
+    config = paths.config_home()
+    file = run.report.consent_file = consent.file_of(config)
+    if opts.verb == "list":
+        if opts.words:
+            raise Usage("list takes no words", "for a part of the list: --source NAME")
+        return runner.Reach(read=[config], given=Before(config, _discover() if opts.found else ()))
+    if opts.verb == "revoke":
+        if bool(opts.all) is bool(opts.words or opts.source):
+            raise Usage("revoke what?", "numbers or names of ls-consent list, --source NAME, or --all alone")
+        return runner.Reach(read=[config], write=[config], given=Before(config))
+    found = _discover()
+    grants = _wanted(opts, found)
+    consent.load(config)  # A file that cannot be used is better said before than after the question.
+    entries = {grant.path: _entries(grant.path) for grant in grants if grant.family == "files"}
+    fd = terminal.find(offer.by_hand(file, os.path.lexists(file), grants))
+    run.closing.callback(os.close, fd)
+    paths.ensure_dir(config)
+    before = Before(config, found, grants, opts.words == ("browser",), entries, fd)
+    return runner.Reach(read=[config], write=[config], given=before)
+
+
+def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[bytes]:
+    """The lines to print."""
+    yield from {"list": _list, "grant": _grant, "revoke": _revoke}[opts.verb](opts, run)
+
+
+def _line(text: str) -> bytes:
+    return table.clean(text).encode("utf-8", "replace") + b"\n"
+
+
+# grant: what is asked for
+
+
+def _discover() -> list[offer.Found]:
+    found = [
+        offer.Found(profile.browser, profile.directory, profile.name, profile.path,
+                    {kind: profiles.files(profile.engine, kind) for kind in DATA})
+        for profile in profiles.discover(os.path.expanduser("~"), os.environ)
+    ]
+    return sorted(found, key=lambda profile: (profile.browser, profile.path))
+
+
+def _wanted(opts: SimpleNamespace, found: Sequence[offer.Found]) -> list[Grant]:
+    """A grant, not yet pinned, for each thing that the words name."""
+    if not opts.words or opts.words[0] not in FAMILIES:
+        raise Usage("grant what?", _FORMS)
+    kind, names = opts.words[0], opts.words[1:]
+    if kind != "browser" and opts.data:
+        raise Usage("--data goes with grant browser")
+    if kind == "browser" and opts.public:
+        raise Usage("what a browser knows is private: --public goes with files and wiki")
+    now = time.time_ns() // 1000
+    terms = Grant(kind, audience=_choice("--audience", opts.audience or "shell", AUDIENCES), public=opts.public,
+                  granted_at=now, expires_at=None if opts.expires is None else _end(opts.expires, now))
+    if kind == "wiki":
+        return [replace(terms, collection=options.printable(name)) for name in names] or [terms]
+    if kind == "files":
+        if not names:
+            raise Usage("grant files needs a PATH", _FORMS)
+        return [replace(terms, path=_folder(name)) for name in names]
+    if not opts.data:
+        raise Usage("grant browser needs --data", f"kinds: {', '.join(DATA)}; all is all but the last")
+    data = DATA[:-1] if opts.data == "all" else _choice("--data", opts.data, DATA)
+    return _profiles(replace(terms, data=data), names, found)
+
+
+def _choice(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The words of a comma-separated option, in the order of `known`."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    unknown = next((word for word in words if word not in known), None)
+    if unknown is not None or not words:
+        raise Usage(f"{option} takes {', '.join(known)}, not '{text if unknown is None else unknown}'")
+    return tuple(word for word in known if word in words)
+
+
+def _end(text: str, now: int) -> int:
+    try:
+        end = now + when.duration(text)
+    except ValueError as error:
+        raise Usage(f"--expires: {error}") from None
+    if not now < end <= when.LAST:
+        raise Usage(f"--expires: '{text}' is no time in which a grant could end")
+    return end
+
+
+def _folder(name: str) -> str:
+    shown = options.printable(name)
+    try:
+        real = os.path.realpath(name, strict=True)
+    except OSError as error:
+        raise NotFound(f"cannot grant '{shown}': {(error.strerror or '').lower()}") from None
+    if not os.path.isdir(real):
+        raise Usage(f"cannot grant '{shown}': not a folder", "grant the folder that it is in")
+    return real
+
+
+def _entries(path: str) -> list[str]:
+    try:
+        return sorted(options.printable(name) for name in os.listdir(path))
+    except OSError as error:
+        raise _cannot_grant(path, error) from None
+
+
+def _cannot_grant(path: str, error: OSError) -> Precondition:
+    return Precondition(f"cannot grant '{options.printable(path)}': {(error.strerror or '').lower()}")
+
+
+def _profiles(terms: Grant, names: Sequence[str], found: Sequence[offer.Found]) -> list[Grant]:
+    """The grants for the profiles that the names mean; without names for each that there is."""
+    if not found:
+        raise NotFound("no browser profile found")
+    chosen: dict[str, Grant] = {}
+    for name in names or (None,):
+        fitting = [profile for profile in found if name is None
+                   or consent.selects(name, profile.browser, profile.profile, profile.name)]
+        if not fitting:
+            labels = ", ".join(f"{profile.browser}/{profile.profile}" for profile in found)
+            raise NotFound(f"no profile '{name}'", f"found: {labels}")
+        for profile in fitting:
+            chosen[profile.path] = replace(
+                terms, browser=profile.browser, profile=profile.profile, path=profile.path)
+    return list(chosen.values())
+
+
+# grant: the question
+
+
+def _grant(_opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
+    before: Before = run.reach.given
+    current = consent.load(before.config)
+    grants, left = before.grants, run.clock.left
+    terminal.say(before.terminal, offer.overview(before.found, current.grants, grants if before.choose else ()))
+    if before.choose:
+        grants = _chosen(grants, terminal.ask(before.terminal, "Which, by number?", left()))
+    grants = [_pinned(grant) for grant in grants]
+    terminal.say(before.terminal, offer.question(grants, before.found, before.entries, current.file))
+    if terminal.ask(before.terminal, "Grant it? [y/N]", left()).casefold() not in ("y", "yes"):
+        raise Precondition("nothing granted: the answer was not yes")
+
+    def change(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
+        for grant in grants:
+            old = consent.add(old, grant)
+        return old
+
+    consent.update(before.config, change)
+    for grant in grants:
+        run.report.rows_out += 1
+        yield _line(f"granted {grant.label}{offer.kinds(grant)}, until {offer.until(grant)}")
+
+
+def _pinned(grant: Grant) -> Grant:
+    """The grant with the identity of what is there now. Raises Precondition where it could not be used."""
+    if not grant.path:
+        return grant
+    try:
+        pinned = consent.pin(grant)
+    except OSError as error:
+        raise _cannot_grant(grant.path, error) from None
+    refusal = consent.verify(consent.Scope(pinned, (pinned.path,)))
+    if refusal is not None:
+        raise Precondition(f"cannot grant '{options.printable(grant.path)}': {refusal.detail}")
+    return pinned
+
+
+def _chosen(grants: Sequence[Grant], answer: str) -> list[Grant]:
+    numbers = [word for word in answer.replace(",", " ").split() if word.isascii() and word.isdigit()]
+    chosen = [grants[int(word) - 1] for word in dict.fromkeys(numbers) if 1 <= int(word) <= len(grants)]
+    if not chosen:
+        raise Precondition("nothing granted: no number of the list was chosen")
+    return chosen
+
+
+# list and revoke
+
+
+def _of_source(name: str | None) -> tuple[Sequence[str], Sequence[str]]:
+    """(families, kinds of data) that a source or family means; no kinds: all of the families. Raises Usage."""
+    if name is None or name == "all":
+        return FAMILIES, ()
+    if name in FAMILIES:
+        return (name,), ()
+    if name in SOURCES or name in DATA:
+        return ("browser",), ("tabs", "tab-text") if name == "tabs" else (name,)
+    raise Usage(f"unknown source '{name}'", f"sources and families: {', '.join([*DATA, *FAMILIES, 'all'])}")
+
+
+def _concerns(grant: Grant, families: Sequence[str], kinds: Sequence[str]) -> bool:
+    return grant.family in families and (not kinds or bool(set(kinds) & set(grant.data)))
+
+
+def _list(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
+    before: Before = run.reach.given
+    current = consent.load(before.config)
+    now = time.time_ns() // 1000
+    wanted = _of_source(opts.source)
+    listed: list[tuple[int | None, str, str | None, Grant]] = [
+        (number, *consent.state(grant, now), grant)
+        for number, grant in enumerate(current.grants, 1) if _concerns(grant, *wanted)
+    ]
+    granted = {grant.path for grant in current.grants}
+    for profile in before.found:
+        if profile.path not in granted:
+            listed.append((None, "not granted", f"shown as \"{profile.name}\"",
+                           Grant("browser", profile.browser, profile.profile, path=profile.path)))
+    if not opts.json:
+        yield _line(f"{current.file}{'' if listed else ': no grants (ls-consent grant --help)'}")
+    for number, state, detail, grant in listed[: opts.limit]:
+        run.report.rows_out += 1
+        if opts.json:
+            yield stream.dumps({"n": number, "state": state, "detail": detail, "file": current.file,
+                                "grant": consent.as_json(grant)})
+        else:
+            yield from map(_line, offer.entry(number, state, detail, grant))
+
+
+def _revoke(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
+    config = run.reach.given.config
+    gone: list[Grant] = []
+
+    def change(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
+        families, kinds = _of_source(opts.source)
+        for word in opts.words or (None,):
+            named = [grant for number, grant in enumerate(old, 1)
+                     if (word is None or _means(word, number, grant)) and _concerns(grant, families, kinds)]
+            if not named:
+                raise NotFound(f"no such grant: '{options.printable(word or opts.source)}'",
+                               "ls-consent list shows them")
+            gone.extend(grant for grant in named if grant not in gone)
+        return consent.remove(old, gone.__contains__, kinds)
+
+    if opts.all:
+        try:
+            gone.extend(consent.load(config).grants)
+        except LspipeError as error:
+            run.report.note(f"replaced: {error.message}")
+        consent.save(consent.Consent(consent.file_of(config)))
+    else:
+        consent.update(config, change)
+    for grant in gone:
+        run.report.rows_out += 1
+        yield _line(f"revoked {grant.label}{offer.kinds(grant)}")
+
+
+def _means(word: str, number: int, grant: Grant) -> bool:
+    """Whether a word of `revoke` names this grant, which has this number in the list."""
+    if word.isascii() and word.isdigit():
+        return int(word) == number
+    if word in (grant.family, grant.label, grant.collection):
+        return True
+    if grant.family == "browser":
+        return consent.selects(word, grant.browser, grant.profile)
+    return grant.family == "files" and grant.path in (os.path.abspath(word), os.path.realpath(word))
+
+
+main = runner.Tool(cli, rows, reach)

@@ -1,0 +1,57 @@
+"""A person at the terminal: found, spoken to, listened to; never through stdin, stdout or stderr."""
+
+import contextlib
+import os
+import select
+from collections.abc import Iterable
+
+from lspipe import table
+from lspipe.exits import Deadline, Precondition
+
+_LONGEST_ANSWER = 4096
+
+
+def find(hint: str) -> int:
+    """A descriptor of the controlling terminal. Precondition, with `hint`, where there is none or where we are
+    not in front of it: a job in the background would be stopped by its own question."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        raise Precondition("cannot ask: there is no terminal with a person at it", hint) from None
+    with contextlib.suppress(OSError):
+        if os.tcgetpgrp(terminal) == os.getpgrp():
+            return terminal
+    os.close(terminal)
+    raise Precondition("cannot ask: not in the foreground of the terminal", hint)
+
+
+def say(terminal: int, lines: Iterable[str]) -> None:
+    """Print lines, cleaned of whatever could move the cursor or turn the text around."""
+    _write(terminal, "".join(table.clean(line) + "\n" for line in lines))
+
+
+def ask(terminal: int, question: str, seconds: float | None = None) -> str:
+    """The next line that is typed, without its ends; empty where the terminal is gone.
+
+    What was typed before the question is no answer to it. Raises Deadline after `seconds`.
+    """
+    import termios
+
+    with contextlib.suppress(termios.error):
+        termios.tcflush(terminal, termios.TCIFLUSH)
+    _write(terminal, table.clean(question) + " ")
+    answer = b""
+    while not answer.endswith((b"\n", b"\r")):
+        if not select.select([terminal], [], [], seconds)[0]:
+            raise Deadline("time was over before there was an answer")
+        data = os.read(terminal, 1024)
+        if not data or len(answer) > _LONGEST_ANSWER:
+            return ""
+        answer += data
+    return answer.decode("utf-8", "replace").strip()
+
+
+def _write(terminal: int, text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    while data:
+        data = data[os.write(terminal, data):]
