@@ -49,7 +49,8 @@ def plain(text: str) -> str:
 def dumps(value: Any, newline: bool = True) -> bytes:
     """JSON in UTF-8, unsafe characters as escapes. A lone surrogate or a value that JSON lacks is a TypeError."""
     data = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE if newline else None)
-    if _MAYBE_UNSAFE.search(data):
+    # Most rows are plain ASCII, which the first two tests tell in no time.
+    if (not data.isascii() or b"\x7f" in data) and _MAYBE_UNSAFE.search(data):
         body = data[:-1] if newline else data
         # Structural JSON is ASCII and orjson has escaped C0 inside strings, so only strings can change here.
         data = UNSAFE.sub(escape, body.decode()).encode() + (b"\n" if newline else b"")
