@@ -22,6 +22,7 @@ _LETTERS = re.compile(r"[^\x00-,./:-@\[-`{-\x9f\s\u3002]+\Z")  # Nothing that is
 #: How much of a url is searched: a `data:` url can hold megabytes.
 SEARCHED = 16_384
 
+_PLAIN_PATH = re.compile(rb"[A-Za-z0-9/\-._~]+")
 _QUOTED = tuple(
     chr(byte) if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in "/-._~") else f"%{byte:02X}"
     for byte in range(256)
@@ -162,6 +163,8 @@ def file_url(path: bytes) -> str:
     """
     if not path.startswith(b"/") or b"\0" in path:
         raise ValueError("not an absolute path")
+    if _PLAIN_PATH.fullmatch(path):
+        return "file://" + path.decode("ascii")
     return "file://" + "".join([_QUOTED[byte] for byte in path])
 
 
