@@ -219,7 +219,9 @@ def bury(path: str, until: float | None = None) -> bool:
 
 def _clear(folder: int, spare: Sequence[str], until: float | None) -> bool:
     """Remove all that is in an open folder but `spare`, following no link; False when time is over."""
-    for name in os.listdir(folder):
+    # Who a process is goes after the row that names it: cut short in between, there must not be a row whose
+    # process nobody can prove gone any more.
+    for name in sorted(os.listdir(folder), key=lambda name: name.endswith(".pid.json")):
         if name in spare:
             continue
         if until is not None and time.monotonic() >= until:
