@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 Row = dict[str, Any]
@@ -27,11 +28,23 @@ def identify(source: str, browser: str | None, profile: str | None, url: str, ke
     `key` is the source's own key where the url is not unique: a bookmark's guid, a tab's window and index, a
     download's guid, a match's line and column.
     """
+    return identifier(source, browser, profile, url)(key)
+
+
+def identifier(source: str, browser: str | None, profile: str | None, url: str) -> Callable[[str | None], str]:
+    """`identify` for many keys of one url."""
     import hashlib
 
-    parts = (source, browser or "", profile or "", url, key or "")
-    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass"))
-    return "res_" + digest.hexdigest()[:16]
+    parts = (source, browser or "", profile or "", url, "")
+    begun = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).copy
+
+    def identified(key: str | None) -> str:
+        digest = begun()
+        if key:
+            digest.update(key.encode("utf-8", "surrogatepass"))
+        return "res_" + digest.hexdigest()[:16]
+
+    return identified
 
 
 def family(row: Row) -> str:
