@@ -8,7 +8,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from lspipe import ledger, rundir, survey
 from lspipe.remains import Member, Row, Run, find_members, in_folder, owner_row, read_members, without_folder
@@ -45,6 +46,17 @@ def listing() -> Iterator[Row]:
                 run.close()
 
 
+class Verdict(NamedTuple):
+    """What has come of a run that is not alive: the finished rows of its members, and the row of its directory
+    where that can go. `corrupt` counts rows that could not be read."""
+
+    members: list[Row]
+    directory: Row | None = None
+    path: str = ""
+    removable: bool = False
+    corrupt: int = 0
+
+
 def reap(apply: bool, grace: float = 2.0) -> Iterator[Row]:
     """End and remove what dead runs left behind, or with `apply` false only say what would be done.
 
@@ -52,24 +64,54 @@ def reap(apply: bool, grace: float = 2.0) -> Iterator[Row]:
     stop signal, at most `grace` seconds (its own row may ask for up to ten), then SIGKILL. Precondition where
     the folder is not ours alone.
     """
+    return bury(end(apply, grace), apply)
+
+
+def end(apply: bool, grace: float = 2.0) -> list[Verdict]:
+    """The first half of `reap`: end the processes, without which no directory may go.
+
+    Under a sandbox it would be blind: Landlock hides what other processes carry from all but root.
+    """
+    verdicts: list[Verdict] = []
     batch: list[Run] = []
     for run in in_folder():
         if run.state == "dead":
             batch.append(run)
         elif run.state == "unknown":
             run.close()
-            yield {**owner_row(run), "action": "keep", "done": False}
+            verdicts.append(Verdict([{**owner_row(run), "action": "keep", "done": False}]))
         if len(batch) == _BATCH:
-            yield from _reap(batch, apply, grace)
+            verdicts += _end_runs(batch, apply, grace)
             batch = []
-    yield from _reap(batch, apply, grace)
-    yield from _reap(list(without_folder(survey.take(ledger.state_hash()))), apply, grace)
+    verdicts += _end_runs(batch, apply, grace)
+    return verdicts + _end_runs(list(without_folder(survey.take(ledger.state_hash()))), apply, grace)
 
 
-def _reap(batch: Sequence[Run], apply: bool, grace: float) -> Iterator[Row]:
-    """The rows of some dead runs; with `apply` after they were dealt with."""
+def bury(verdicts: Iterable[Verdict], apply: bool) -> Iterator[Row]:
+    """The second half: remove the directories in which nothing runs any more, and tell all rows."""
+    for verdict in verdicts:
+        yield from verdict.members
+        if verdict.directory is None:
+            continue
+        done = apply and verdict.removable and _bury(verdict.path)
+        row = {**verdict.directory, "action": "remove", "done": done}
+        if apply and not done:
+            row["reason"] = "its files cannot be removed" if verdict.removable else "something of it still runs"
+        yield row
+
+
+def _bury(path: str) -> bool:
+    hold = rundir.take(path)
+    try:
+        return hold.state == "gone" or (hold.state != "held" and rundir.bury(path))
+    finally:
+        if hold.lock >= 0:
+            os.close(hold.lock)
+
+
+def _end_runs(batch: Sequence[Run], apply: bool, grace: float) -> list[Verdict]:
     if not batch:
-        return
+        return []
     spared = survey.ancestors()
     try:
         for run in batch:
@@ -84,8 +126,7 @@ def _reap(batch: Sequence[Run], apply: bool, grace: float) -> Iterator[Row]:
             if not apply or not running:
                 break
             _end(running, grace)
-        for run in batch:
-            yield from _tell(run, apply)
+        return [_judge(run, apply) for run in batch]
     finally:
         for run in batch:
             run.close()
@@ -148,32 +189,17 @@ def _await(members: Sequence[Member], seconds: float) -> None:
         poll.poll(left * 1000)
 
 
-def _tell(run: Run, apply: bool) -> Iterator[Row]:
-    """What was or would be done with each member of a run and, last, with its directory."""
+def _judge(run: Run, apply: bool) -> Verdict:
+    rows = []
     for member in run.members:
         if member.process is not None:
             done = apply and member.ended
             why = "does not end" if apply and not done and member.why == run.reason else member.why
-            yield {**member.row, "action": "signal", "done": done, "reason": why}
+            rows.append({**member.row, "action": "signal", "done": done, "reason": why})
         elif member.why not in ("gone", "no process"):
-            yield {**member.row, "action": "keep", "done": False, "reason": member.why}
+            rows.append({**member.row, "action": "keep", "done": False, "reason": member.why})
     if run.path is None:
-        return
-    row, done = owner_row(run), False
-    reason = "; ".join(filter(None, (run.reason, row.get("reason"))))
-    if apply:
-        done = _remove(run)
-        reason = reason if done else "something of it still runs, or its files cannot be removed"
-    yield {**row, "action": "remove", "done": done, "reason": reason}
-
-
-def _remove(run: Run) -> bool:
-    assert run.path is not None
-    if not all(member.ended for member in run.members):
-        return False
-    if run.heirs:  # they are dead now, so the lock is free
-        hold = rundir.take(run.path)
-        run.lock = hold.lock
-        if hold.state == "held":
-            return False
-    return rundir.bury(run.path)
+        return Verdict(rows)
+    directory = owner_row(run)
+    directory["reason"] = "; ".join(filter(None, (run.reason, directory.get("reason"))))
+    return Verdict(rows, directory, run.path, all(member.ended for member in run.members), run.found.corrupt)

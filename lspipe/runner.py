@@ -122,6 +122,8 @@ class Tool:
     judge: Callable[[SimpleNamespace], Callable[[Row], str | None]] | None = None
     #: False for the coordinator, which locks itself down after it has forked its stages.
     locks: bool = True
+    #: False for those that show or remove dead runs themselves.
+    sweeps: bool = True
 
     @property
     def name(self) -> str:
@@ -292,7 +294,8 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
             return
     if tool.reach is not None:
         run.reach = tool.reach(run.options, run)
-    ledger.sweep()
+    if tool.sweeps:
+        ledger.sweep()
     _register(tool, run)
     inputs = _open_inputs(run) if reads else []
     if tool.opening is not None:
