@@ -247,7 +247,8 @@ class Home:
             "stdin": subprocess.DEVNULL if stdin is None else stdin}
         done = subprocess.run(
             command(name, *args, python=python), stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE,
-            env=self.env() if env is None else env, preexec_fn=before, cwd=cwd or self.home, **given,
+            env=self.env() if env is None else env, preexec_fn=before, cwd=cwd or self.home,
+            start_new_session=True, **given,  # No terminal: nobody is asked anything.
         )
         return Done(done.returncode, done.stdout or b"", done.stderr)
 
@@ -265,7 +266,7 @@ class Home:
         """Start it; it is dead when the block ends."""
         process = subprocess.Popen(
             command(name, *args), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, bufsize=0,
-            env=self.env() if env is None else env, preexec_fn=before, cwd=self.home,
+            env=self.env() if env is None else env, preexec_fn=before, cwd=self.home, start_new_session=True,
         )
         try:
             yield process
