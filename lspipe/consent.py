@@ -39,8 +39,8 @@ from lspipe.narrow import (
 
 __all__ = [
     "AUDIENCES", "DATA", "FAMILIES", "Consent", "Grant", "Narrowed", "Refusal", "Request", "Scope", "add",
-    "as_json", "file_of", "grant_command", "hold", "load", "narrow", "pin", "plain_path", "remove", "save",
-    "selects", "state", "update", "verify", "within",
+    "as_json", "file_of", "grant_command", "hold", "load", "narrow", "path_json", "pin", "plain_path", "remove",
+    "save", "selects", "state", "update", "verify", "within",
 ]
 
 VERSION = 1
@@ -160,11 +160,7 @@ def as_json(grant: Grant) -> dict[str, Any]:
     if grant.data:
         row["data"] = list(grant.data)
     if grant.path:
-        raw = os.fsencode(grant.path)
-        try:
-            row["path"] = raw.decode("utf-8")
-        except UnicodeDecodeError:
-            row["path_b64"] = base64.b64encode(raw).decode("ascii")
+        row |= path_json(grant.path)
     row["audience"] = list(grant.audience)
     if grant.public:
         row["public"] = True
@@ -176,6 +172,15 @@ def as_json(grant: Grant) -> dict[str, Any]:
         row["dev"] = None if grant.dev is None else str(grant.dev)
         row["boot_id"] = grant.boot_id
     return row
+
+
+def path_json(path: str) -> dict[str, str]:
+    """`path`, or `path_b64` where it is not UTF-8."""
+    raw = os.fsencode(path)
+    try:
+        return {"path": raw.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"path_b64": base64.b64encode(raw).decode("ascii")}
 
 
 def add(grants: Sequence[Grant], new: Grant) -> tuple[Grant, ...]:

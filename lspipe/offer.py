@@ -1,10 +1,13 @@
-"""Grants in words: what one would open, for the person who is asked; what is in force, for a list."""
+"""Grants in words: which ones a word means, what one would open, what is in force and what is no more."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from lspipe import consent, stream, when
-from lspipe.narrow import DATA, Grant, within
+from lspipe.exits import Usage
+from lspipe.narrow import DATA, FAMILIES, Grant, selects, within
 
 _NOT_KEPT = "no file of this browser"
 
@@ -19,6 +22,43 @@ class Found:
     name: str
     path: str
     files: Mapping[str, Sequence[str]]
+
+
+def kinds_of_source(name: str | None) -> tuple[str, ...]:
+    """The kinds of data that `--source NAME` means; none: whatever a grant is for."""
+    return ("tabs", "tab-text") if name == "tabs" else (name,) if name in DATA else ()
+
+
+def of_source(name: str | None) -> Callable[[Grant], bool]:
+    """Whether `--source NAME`, a source or a family, is about a grant. Raises Usage."""
+    data = set(kinds_of_source(name))
+    if not data and name not in (*FAMILIES, "all", None):
+        raise Usage(f"unknown source '{name}'", f"sources and families: {', '.join([*DATA, *FAMILIES, 'all'])}")
+
+    def concerns(grant: Grant) -> bool:
+        return bool(data & set(grant.data)) if data else name in (grant.family, "all", None)
+
+    return concerns
+
+
+def means(word: str, number: int, grant: Grant) -> bool:
+    """Whether a word of `revoke` names this grant, which has this number in the list."""
+    if word.isascii() and word.isdigit():
+        return int(word) == number
+    if word in (grant.family, grant.label, grant.collection):
+        return True
+    if grant.family == "browser":
+        return selects(word, grant.browser, grant.profile)
+    return grant.family == "files" and grant.path in (os.path.abspath(word), os.path.realpath(word))
+
+
+def difference(before: Sequence[Grant], after: Sequence[Grant]) -> Iterator[Grant]:
+    """What is granted no more, each grant with the kinds of data that it lost."""
+    for grant in before:
+        left = [one for one in after if replace(one, data=()) == replace(grant, data=())]
+        lost = tuple(kind for kind in grant.data if not any(kind in one.data for one in left))
+        if lost or not left:
+            yield replace(grant, data=lost)
 
 
 def kinds(grant: Grant) -> str:
@@ -79,14 +119,42 @@ def _mark(grant: Grant) -> str:
     return "public" if grant.public else "private"
 
 
-def entry(number: int | None, state: str, detail: str | None, grant: Grant) -> Iterator[str]:
-    """One grant in the list: a line, its path where the label is not the path, what is wrong with it."""
-    terms = "" if number is None else f"  to {', '.join(grant.audience)}, until {until(grant)}"
-    yield f"{number or '':>2}  {state:<11} {grant.label}{kinds(grant)}{terms}"
-    if grant.family == "browser":
-        yield f"{'':16}{grant.path}"
-    if detail:
-        yield f"{'':16}{detail}"
+class Listed(NamedTuple):
+    """A grant as the list shows it; `number` is what revoke takes."""
+
+    number: int
+    state: str
+    detail: str | None
+    grant: Grant
+
+
+def listing(file: str, listed: Sequence[Listed], others: Sequence[Found]) -> Iterator[str]:
+    """The list for people: the file; each grant, its path where the label is not the path, what is wrong with
+    it; the profiles that are not granted."""
+    yield file if listed else f"{file}: no grants (ls-consent grant --help)"
+    for number, state, detail, grant in listed:
+        yield (f"{number:>2}  {state:<11} {grant.label}{kinds(grant)}"
+               f"  to {', '.join(grant.audience)}, until {until(grant)}")
+        if grant.family == "browser":
+            yield f"{'':16}{grant.path}"
+        if detail and state != "not pinned":
+            yield f"{'':16}{detail}"
+    for profile in others:
+        yield f"{'':4}not granted {profile.browser}/{profile.profile} \"{profile.name}\""
+        yield f"{'':16}{profile.path}"
+    if any(one.state == "not pinned" for one in listed):
+        yield "not pinned: whatever folder is at the path is read; ls-consent grant pins it"
+
+
+def as_object(file: str, listed: Sequence[Listed], others: Sequence[Found] | None) -> dict[str, Any]:
+    """The list for programs: a consent file that also says its place, and of each grant how it is."""
+    grants = [{"n": number, "state": state, "detail": detail, **consent.as_json(grant)}
+              for number, state, detail, grant in listed]
+    whole: dict[str, Any] = {"v": consent.VERSION, "file": file, "grants": grants}
+    if others is not None:
+        whole["found"] = [{"browser": profile.browser, "profile": profile.profile, "name": profile.name,
+                           **consent.path_json(profile.path)} for profile in others]
+    return whole
 
 
 def by_hand(file: str, exists: bool, grants: Sequence[Grant]) -> str:

@@ -25,7 +25,6 @@ from lspipe import consent, offer, options, paths, runner, stream, table, termin
 from lspipe.browsers import profiles
 from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
-from lspipe.row import FAMILIES as SOURCES
 from lspipe.row import Row
 
 READS, EMITS, ZONE = None, "consent", "local"
@@ -47,7 +46,7 @@ _FORMS = "grant files PATH, grant wiki [COLLECTION], or grant browser PROFILE --
 @click.option("--source", metavar="NAME", help="List or revoke only this source or family.")
 @click.option("--all", is_flag=True, help="Revoke every grant, even those of a file that cannot be used.")
 @click.option("--found", is_flag=True, help="List also the profiles that are not granted.")
-@click.option("--json", is_flag=True, help="List one JSON object a line.")
+@click.option("--json", is_flag=True, help="List as one JSON object, of the form of the file.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
 
@@ -80,6 +79,8 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     if opts.verb == "revoke":
         if bool(opts.all) is bool(opts.words or opts.source):
             raise Usage("revoke what?", "numbers or names of ls-consent list, --source NAME, or --all alone")
+        if not os.path.lexists(config) and not opts.all:
+            raise NotFound(f"no grants: there is no folder '{config}'")
         return runner.Reach(read=[config], write=[config], given=Before(config))
     found = _discover()
     grants = _wanted(opts, found)
@@ -246,83 +247,56 @@ def _chosen(grants: Sequence[Grant], answer: str) -> list[Grant]:
 # list and revoke
 
 
-def _of_source(name: str | None) -> tuple[Sequence[str], Sequence[str]]:
-    """(families, kinds of data) that a source or family means; no kinds: all of the families. Raises Usage."""
-    if name is None or name == "all":
-        return FAMILIES, ()
-    if name in FAMILIES:
-        return (name,), ()
-    if name in SOURCES or name in DATA:
-        return ("browser",), ("tabs", "tab-text") if name == "tabs" else (name,)
-    raise Usage(f"unknown source '{name}'", f"sources and families: {', '.join([*DATA, *FAMILIES, 'all'])}")
-
-
-def _concerns(grant: Grant, families: Sequence[str], kinds: Sequence[str]) -> bool:
-    return grant.family in families and (not kinds or bool(set(kinds) & set(grant.data)))
-
-
 def _list(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     before: Before = run.reach.given
     current = consent.load(before.config)
     now = time.time_ns() // 1000
-    wanted = _of_source(opts.source)
-    listed: list[tuple[int | None, str, str | None, Grant]] = [
-        (number, *consent.state(grant, now), grant)
-        for number, grant in enumerate(current.grants, 1) if _concerns(grant, *wanted)
-    ]
+    concerns = offer.of_source(opts.source)
+    listed = [
+        offer.Listed(number, *consent.state(grant, now), grant)
+        for number, grant in enumerate(current.grants, 1) if concerns(grant)
+    ][: opts.limit]
     granted = {grant.path for grant in current.grants}
-    for profile in before.found:
-        if profile.path not in granted:
-            listed.append((None, "not granted", f"shown as \"{profile.name}\"",
-                           Grant("browser", profile.browser, profile.profile, path=profile.path)))
-    if not opts.json:
-        yield _line(f"{current.file}{'' if listed else ': no grants (ls-consent grant --help)'}")
-    for number, state, detail, grant in listed[: opts.limit]:
-        run.report.rows_out += 1
-        if opts.json:
-            yield stream.dumps({"n": number, "state": state, "detail": detail, "file": current.file,
-                                "grant": consent.as_json(grant)})
-        else:
-            yield from map(_line, offer.entry(number, state, detail, grant))
+    others = [profile for profile in before.found if profile.path not in granted]
+    run.report.rows_out = len(listed)
+    if opts.json:
+        yield stream.dumps(offer.as_object(current.file, listed, others if opts.found else None))
+    else:
+        yield from map(_line, offer.listing(current.file, listed, others))
 
 
 def _revoke(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     config = run.reach.given.config
-    gone: list[Grant] = []
+    before: tuple[Grant, ...] = ()
+    if opts.all and not os.path.lexists(consent.file_of(config)):
+        return
 
     def change(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
-        families, kinds = _of_source(opts.source)
+        nonlocal before
+        before = old
+        concerns = offer.of_source(opts.source)
+        gone: list[Grant] = []
         for word in opts.words or (None,):
             named = [grant for number, grant in enumerate(old, 1)
-                     if (word is None or _means(word, number, grant)) and _concerns(grant, families, kinds)]
+                     if concerns(grant) and (word is None or offer.means(word, number, grant))]
             if not named:
                 raise NotFound(f"no such grant: '{options.printable(word or opts.source)}'",
                                "ls-consent list shows them")
-            gone.extend(grant for grant in named if grant not in gone)
-        return consent.remove(old, gone.__contains__, kinds)
+            gone += named
+        return consent.remove(old, gone.__contains__, offer.kinds_of_source(opts.source))
 
     if opts.all:
         try:
-            gone.extend(consent.load(config).grants)
+            before = consent.load(config).grants
         except LspipeError as error:
             run.report.note(f"replaced: {error.message}")
-        consent.save(consent.Consent(consent.file_of(config)))
+        after = consent.Consent(consent.file_of(config))
+        consent.save(after)
     else:
-        consent.update(config, change)
-    for grant in gone:
+        after = consent.update(config, change)
+    for grant in offer.difference(before, after.grants):
         run.report.rows_out += 1
         yield _line(f"revoked {grant.label}{offer.kinds(grant)}")
-
-
-def _means(word: str, number: int, grant: Grant) -> bool:
-    """Whether a word of `revoke` names this grant, which has this number in the list."""
-    if word.isascii() and word.isdigit():
-        return int(word) == number
-    if word in (grant.family, grant.label, grant.collection):
-        return True
-    if grant.family == "browser":
-        return consent.selects(word, grant.browser, grant.profile)
-    return grant.family == "files" and grant.path in (os.path.abspath(word), os.path.realpath(word))
 
 
 main = runner.Tool(cli, rows, reach)

@@ -33,10 +33,16 @@ def grants(home: Home) -> list[consent.Grant]:
     return list(consent.load(str(home.config)).grants)
 
 
-def listed(home: Home, *args: str) -> list[dict]:
+def whole(home: Home, *args: str) -> dict:
     done = run(home, "list", "--json", *args)
     assert (done.code, done.err) == (0, b"")
-    return done.rows
+    value, = done.rows
+    assert schema.explain("consent", value) == []
+    return value
+
+
+def listed(home: Home, *args: str) -> list[dict]:
+    return whole(home, *args)["grants"]
 
 
 class Person:
@@ -128,7 +134,7 @@ def test_a_person_grants_a_profile(home: Home) -> None:
     assert "chromium/Default" in screen and "firefox/k3x9f2ab.default-release" in screen
     assert "history: History" in screen and "bookmarks: Bookmarks" in screen
     assert "Cookies" not in screen
-    assert home.run("ls-consent", "list", "--json").rows[0]["state"] == "ok"
+    assert [row["state"] for row in listed(home)] == ["ok"]
 
 
 @pytest.mark.parametrize("answer", [b"n\n", b"\n", b"no\n", b"yes please\n", b"\x04", b"Y y\n", b"\xff\n"])
@@ -185,8 +191,7 @@ def by_hand(err: bytes) -> str:
 @pytest.mark.parametrize("stdin", [None, b"y\n"])
 def test_without_a_terminal_it_says_how_to_write_the_file(stdin: bytes | None, bare: Home) -> None:
     (bare.home / "notes").mkdir()
-    done = run(bare, "grant", "files", "notes", "--expires", "7d", "--public", stdin=stdin,
-               before=lambda: os.setsid())
+    done = run(bare, "grant", "files", "notes", "--expires", "7d", "--public", stdin=stdin)
     assert (done.code, done.out) == (5, b"")
     support.assert_one_line(done.err, "ls-consent")
     assert b"cannot ask: there is no terminal" in done.err
@@ -198,7 +203,7 @@ def test_without_a_terminal_it_says_how_to_write_the_file(stdin: bytes | None, b
     one, = grants(bare)
     assert (one.path, one.public, one.ino) == (str(bare.home / "notes"), True, None)
     assert [row["state"] for row in listed(bare)] == ["not pinned"]
-    more = run(bare, "grant", "wiki", "a\"b", before=lambda: os.setsid())
+    more = run(bare, "grant", "wiki", "a\"b")
     assert 'add to "grants"' in more.err.decode()
     file.write_text(file.read_text().replace("]}", "," + by_hand(more.err) + "]}"))
     assert [one.label for one in grants(bare)] == [str(bare.home / "notes"), 'wiki/a"b']
@@ -269,7 +274,7 @@ def test_a_folder_that_is_not_utf8(bare: Home) -> None:
     one, = grants(bare)
     assert os.fsencode(one.path) == folder
     row, = listed(bare)
-    assert "path_b64" in row["grant"] and "path" not in row["grant"]
+    assert "path_b64" in row and "path" not in row
     assert run(bare, "revoke", folder).code == 0
     assert grants(bare) == []
 
@@ -374,7 +379,7 @@ def test_before_a_grant_nothing_but_names_is_read(home: Home, tmp_path: Path) ->
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_what_cannot_be_done_is_said_in_one_line(args: list[str], code: int, words: str, home: Home) -> None:
     before = (home.config / "consent.json").read_bytes()
-    done = run(home, *args, before=lambda: os.setsid())
+    done = run(home, *args)
     assert (done.code, done.out) == (code, b""), done.err
     support.assert_one_line(done.err, "ls-consent")
     assert words in done.err.decode()
@@ -423,21 +428,15 @@ def test_an_empty_list(bare: Home) -> None:
     assert (done.code, done.err) == (0, b"")
     assert done.out.decode() == f"{bare.config}/consent.json: no grants (ls-consent grant --help)\n"
     assert run(bare) == done
-    assert run(bare, "list", "--json") == Done(0, b"", b"")
+    assert whole(bare) == {"v": 1, "file": str(bare.config / "consent.json"), "grants": []}
     assert run(bare, "list", "--exit-status").code == 1
 
 
-def test_the_list_as_rows(home: Home) -> None:
-    found = listed(home)
-    assert [(row["n"], row["state"]) for row in found] == [(1, "not pinned"), (2, "not pinned"), (3, "not pinned")]
-    shape = {**schema.load("consent")["$defs"]["listed"], "$defs": schema.load("consent")["$defs"]}
-    import jsonschema
-
-    for row in [*found, *listed(home, "--found")]:
-        jsonschema.Draft202012Validator(shape).validate(row)
-        assert not list(support.strangers(shape, row))
-        assert row["file"] == str(home.config / "consent.json")
-        assert schema.explain("consent", {"v": 1, "grants": [row["grant"]]}) == []
+def test_the_list_as_an_object(home: Home) -> None:
+    value = whole(home)
+    assert value["file"] == str(home.config / "consent.json") and "found" not in value
+    assert [(row["n"], row["state"]) for row in value["grants"]] == [(n, "not pinned") for n in (1, 2, 3)]
+    assert whole(home, "--found")["found"] == []
     assert [row["n"] for row in listed(home, "--source", "bookmarks")] == [1, 2]
     assert [row["n"] for row in listed(home, "--source", "files")] == [3]
     assert [row["n"] for row in listed(home, "--source", "browser", "-n", "1")] == [1]
@@ -475,10 +474,18 @@ def test_the_list_on_a_terminal_and_in_a_pipe_is_the_same(home: Home) -> None:
 def test_what_was_found_and_is_not_granted(home: Home) -> None:
     home.consent({"family": "browser", "browser": "chromium", "profile": "Default", "data": ["tabs"],
                   "path": str(home.home / ".config/chromium/Default")})
-    found = listed(home, "--found")
-    assert [(row["n"], row["state"]) for row in found] == [(1, "not pinned"), (None, "not granted")]
-    assert found[1]["grant"]["browser"] == "firefox"
-    assert "default-release" in found[1]["detail"]
+    value = whole(home, "--found")
+    firefox = home.home / ".mozilla/firefox/k3x9f2ab.default-release"
+    assert value["found"] == [
+        {"browser": "firefox", "profile": firefox.name, "name": "default-release", "path": str(firefox)}]
+    assert len(value["grants"]) == 1
+    assert f"not granted firefox/{firefox.name}" in run(home, "list", "--found").out.decode()
+
+
+def test_the_list_is_itself_a_consent_file_that_grants_no_more(home: Home) -> None:
+    before = grants(home)
+    (home.config / "consent.json").write_bytes(run(home, "list", "--json", "--found").out)
+    assert grants(home) == before
 
 
 def test_the_report_names_the_file(home: Home) -> None:
@@ -506,7 +513,7 @@ def test_the_report_names_the_file(home: Home) -> None:
     (["browser", "notes"], []),
 ])
 def test_revoke_acts_at_once(args: list[str], left: list[str], home: Home) -> None:
-    done = run(home, "revoke", *args, before=lambda: os.setsid())
+    done = run(home, "revoke", *args)
     assert (done.code, done.err) == (0, b"")
     assert [one.browser or one.family for one in grants(home)] == left
     assert len(done.lines) == 3 - len(left)
@@ -537,6 +544,11 @@ def test_revoke_a_folder_that_is_gone(home: Home) -> None:
 def test_revoke_where_there_is_nothing(bare: Home) -> None:
     assert run(bare, "revoke", "--all") == Done(0, b"", b"")
     assert run(bare, "revoke", "1").code == 3
+    shutil.rmtree(bare.config)
+    assert run(bare, "revoke", "--all") == Done(0, b"", b"")
+    done = run(bare, "revoke", "1")
+    assert (done.code, done.err) == (3, f"ls-consent: no grants: there is no folder '{bare.config}'\n".encode())
+    assert not bare.config.exists()
 
 
 def test_commands_at_the_same_time_lose_nothing(bare: Home) -> None:
@@ -565,7 +577,7 @@ def test_a_folder_that_cannot_be_written(home: Home) -> None:
 def test_a_config_folder_that_does_not_exist_is_made_by_a_grant_alone(bare: Home) -> None:
     os.rmdir(bare.config)
     assert run(bare, "list").code == 0
-    assert run(bare, "grant", "wiki", before=lambda: os.setsid()).code == 5
+    assert run(bare, "grant", "wiki").code == 5
     assert not bare.config.exists()
     assert grant(bare, "grant", "wiki")[0].code == 0
     assert bare.config.stat().st_mode & 0o777 == 0o700
