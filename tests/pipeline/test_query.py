@@ -226,3 +226,35 @@ def test_public_shows_no_byte_of_what_is_private(home: Home) -> None:
 def test_nothing_is_left_behind(home: Home) -> None:
     home.run("ls-query", "async")
     assert home.runs == []
+
+
+def test_many_at_once_agree(home: Home) -> None:
+    """Two copies of everything at once, and more: one ledger, one consent file, the same bytes."""
+    args = ["--jsonl", "--now", support.NOW, "async cancellation"]
+    alone = home.run("ls-query", *args)
+    running = [
+        subprocess.Popen(support.command("ls-query", *args), env=home.env(), cwd=home.home, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    for process in running:
+        out, err = process.communicate(timeout=support.PATIENCE)
+        assert (process.returncode, out) == (0, alone.out), err
+    assert home.runs == []
+
+
+def test_the_order_of_inputs_to_fusion_changes_nothing(home: Home) -> None:
+    lists = []
+    for name, args in (("ls-history", ()), ("ls-bookmarks", ()), ("ls-rg", ("--words",))):
+        operands = ["async cancellation", *(["notes"] if args else [])]
+        file = home.home / f"{name}.jsonl"
+        file.write_bytes(home.run(name, *args, "--now", support.NOW, "--", *operands).out)
+        lists.append(file.name)
+    first = home.run("ls-fuse", *lists)
+    assert first.code == 0 and first.out
+    assert home.run("ls-fuse", *reversed(lists)).out == first.out
+    lines = sorted(line for name in lists for line in (home.home / name).read_bytes().splitlines(keepends=True))
+    assert home.run("ls-fuse", stdin=b"".join(lines)).out == first.out
+    assert home.run("ls-fuse", stdin=first.out).out == first.out
+    reranked = home.run("ls-rerank", "--now", support.NOW, stdin=first.out)
+    assert home.run("ls-rerank", "--now", support.NOW, stdin=reranked.out).out == reranked.out
