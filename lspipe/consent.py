@@ -33,6 +33,7 @@ from lspipe.narrow import (
     grant_command,
     narrow,
     plain_path,
+    readable,
     selects,
     within,
 )
@@ -125,12 +126,13 @@ def _parse(file: str, data: bytes) -> tuple[Grant, ...]:
 
 def _from_json(row: dict[str, Any]) -> Grant:
     """A Grant of a row that fits the schema. ValueError, naming the field, for what no schema can say."""
-    path = str(row.get("path", ""))
+    raw = row.get("path", "").encode("utf-8")
     if "path_b64" in row:
         try:
-            path = os.fsdecode(base64.b64decode(row["path_b64"], validate=True))
+            raw = base64.b64decode(row["path_b64"], validate=True)
         except binascii.Error as error:
             raise ValueError(f"path_b64: {error}") from None
+    path = os.fsdecode(raw)
     if row["family"] != "wiki":
         plain = plain_path(path)
         if plain is None:
@@ -156,7 +158,7 @@ def as_json(grant: Grant) -> dict[str, Any]:
     for key in ("browser", "profile", "collection"):
         value = getattr(grant, key)
         if value is not None:
-            row[key] = os.fsencode(value).decode("utf-8", "replace")
+            row[key] = value
     if grant.data:
         row["data"] = list(grant.data)
     if grant.path:
@@ -359,10 +361,10 @@ def _explain(grant: Grant, path: str, error: OSError) -> Refusal:
         with contextlib.suppress(OSError):  # It may change once more while we look.
             real = os.path.realpath(path)
             if real != path:
-                detail = f"changed since the grant: a symbolic link is on its path, which leads to '{real}'"
+                detail = f"changed since the grant: a symbolic link on its path leads to '{readable(real)}'"
         return _refuse(grant, "no-consent", detail, path)
     reason = "not-found" if error.errno == errno.ENOENT else "not-readable"
-    return _refuse(grant, reason, f"cannot reach '{path}': {_why(error)}", path)
+    return _refuse(grant, reason, f"cannot reach '{readable(path)}': {_why(error)}", path)
 
 
 def _refuse(grant: Grant, reason: str, detail: str, path: str) -> Refusal:

@@ -5,6 +5,7 @@ are compared as text, part by part: the caller resolves symbolic links in what a
 and `lspipe.consent` checks afterwards that a granted folder is still the one that was granted.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from lspipe import when
 FAMILIES = ("browser", "files", "wiki")
 DATA = ("history", "bookmarks", "tabs", "downloads", "reading", "tab-text")
 AUDIENCES = ("shell", "mcp", "serve")
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Grant:
     @property
     def target(self) -> tuple[str | None, ...]:
         """What is granted, whatever the terms."""
-        return (self.family, self.browser, self.profile, self.collection, self.path)
+        return (self.family, self.path, self.collection)
 
     @property
     def label(self) -> str:
@@ -134,6 +137,11 @@ def plain_path(path: str) -> str | None:
         return None
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return None if ".." in parts else "/" + "/".join(parts)
+
+
+def readable(text: str) -> str:
+    """The text with U+FFFD for each byte that is not UTF-8: for messages, never for opening."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def within(path: str, root: str) -> bool:
@@ -233,7 +241,7 @@ def _paths(usable: list[Grant], idle: list[Grant], request: Request) -> Narrowed
         for grant in below:
             found.setdefault(grant, {})[grant.path] = None
         if below and not inside:
-            parts = ", ".join(dict.fromkeys(grant.path for grant in below))
+            parts = readable(", ".join(dict.fromkeys(grant.path for grant in below)))
             partial.append(_refusal(request, f"only as far as granted: {parts}", path=path))
         elif not inside:
             detail = next((obstacle(grant, request) for grant in idle if within(path, grant.path)), None)
@@ -287,4 +295,4 @@ def grant_command(family: str, name: str | None, data: str | None = None, audien
         words += ["--audience", f"shell,{audience}"]
     if name:
         words += ["--", name] if name.startswith("-") else [name]
-    return shlex.join(words)
+    return readable(shlex.join(words))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lspipe import consent, stream, when
-from lspipe.exits import Usage
-from lspipe.narrow import DATA, FAMILIES, Grant, selects, within
+from lspipe.exits import Precondition, Usage
+from lspipe.narrow import DATA, FAMILIES, Grant, readable, selects, within
 
 _NOT_KEPT = "no file of this browser"
 
@@ -41,14 +41,15 @@ def of_source(name: str | None) -> Callable[[Grant], bool]:
     return concerns
 
 
-def means(word: str, number: int, grant: Grant) -> bool:
-    """Whether a word of `revoke` names this grant, which has this number in the list."""
+def means(word: str, number: int, grant: Grant, name: str | None) -> bool:
+    """Whether a word of `revoke` names this grant, which has this number in the list; `name` is the shown name
+    of a profile."""
     if word.isascii() and word.isdigit():
         return int(word) == number
     if word in (grant.family, grant.label, grant.collection):
         return True
     if grant.family == "browser":
-        return selects(word, grant.browser, grant.profile)
+        return selects(word, grant.browser, grant.profile, name)
     return grant.family == "files" and grant.path in (os.path.abspath(word), os.path.realpath(word))
 
 
@@ -83,6 +84,15 @@ def overview(found: Sequence[Found], current: Sequence[Grant], choice: Sequence[
                f" granted: {granted}")
 
 
+def chosen(grants: Sequence[Grant], answer: str) -> list[Grant]:
+    """The grants whose numbers in the overview were typed. Raises Precondition where there is none."""
+    numbers = [word for word in answer.replace(",", " ").split() if word.isascii() and word.isdigit()]
+    found = [grants[int(word) - 1] for word in dict.fromkeys(numbers) if 1 <= int(word) <= len(grants)]
+    if not found:
+        raise Precondition("nothing granted: no number of the list was chosen")
+    return found
+
+
 def inside(path: str, names: Sequence[str], found: Sequence[Found]) -> Iterator[str]:
     """What a grant of the folder `path` opens, by the `names` of its entries."""
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
@@ -109,6 +119,8 @@ def question(
         else:
             yield "    what qmd has indexed" + (" in this collection" if grant.collection else "")
     terms = grants[0]
+    if "serve" in terms.audience:
+        yield "  serve: whoever may ask the local server reads it"
     if "mcp" in terms.audience:
         yield "  mcp: an agent may read it too, and send it to its model, which no sandbox stops"
     yield f"  to {', '.join(terms.audience)}, until {until(terms)}; rows are marked {_mark(terms)}"
@@ -150,7 +162,7 @@ def as_object(file: str, listed: Sequence[Listed], others: Sequence[Found] | Non
     """The list for programs: a consent file that also says its place, and of each grant how it is."""
     grants = [{"n": number, "state": state, "detail": detail, **consent.as_json(grant)}
               for number, state, detail, grant in listed]
-    whole: dict[str, Any] = {"v": consent.VERSION, "file": file, "grants": grants}
+    whole: dict[str, Any] = {"v": consent.VERSION, "file": readable(file), "grants": grants}
     if others is not None:
         whole["found"] = [{"browser": profile.browser, "profile": profile.profile, "name": profile.name,
                            **consent.path_json(profile.path)} for profile in others]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from lspipe import table
 from lspipe.exits import Deadline, Precondition
+from lspipe.narrow import readable
 
 _LONGEST_ANSWER = 4096
 
@@ -25,9 +26,14 @@ def find(hint: str) -> int:
     raise Precondition("cannot ask: not in the foreground of the terminal", hint)
 
 
+def line(text: str) -> bytes:
+    """One line to print, cleaned of whatever could move the cursor or turn the text around."""
+    return table.clean(readable(text)).encode("utf-8") + b"\n"
+
+
 def say(terminal: int, lines: Iterable[str]) -> None:
-    """Print lines, cleaned of whatever could move the cursor or turn the text around."""
-    _write(terminal, "".join(table.clean(line) + "\n" for line in lines))
+    """Print lines."""
+    _write(terminal, b"".join(map(line, lines)))
 
 
 def ask(terminal: int, question: str, seconds: float | None = None) -> str:
@@ -39,7 +45,7 @@ def ask(terminal: int, question: str, seconds: float | None = None) -> str:
 
     with contextlib.suppress(termios.error):
         termios.tcflush(terminal, termios.TCIFLUSH)
-    _write(terminal, table.clean(question) + " ")
+    _write(terminal, line(question).replace(b"\n", b" "))
     answer = b""
     while not answer.endswith((b"\n", b"\r")):
         if not select.select([terminal], [], [], seconds)[0]:
@@ -51,7 +57,6 @@ def ask(terminal: int, question: str, seconds: float | None = None) -> str:
     return answer.decode("utf-8", "replace").strip()
 
 
-def _write(terminal: int, text: str) -> None:
-    data = text.encode("utf-8", "replace")
+def _write(terminal: int, data: bytes) -> None:
     while data:
         data = data[os.write(terminal, data):]

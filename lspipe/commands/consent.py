@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 import click
 
-from lspipe import consent, offer, options, paths, runner, stream, table, terminal, when
+from lspipe import consent, offer, options, paths, runner, stream, terminal, when
 from lspipe.browsers import profiles
 from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
@@ -54,13 +54,15 @@ def cli(**given: object) -> SimpleNamespace:
 @dataclass(frozen=True)
 class Before:
     """What was found out before lock-down. `grants` are the ones asked for or, with `choose`, to choose from;
-    `entries` names what is in each folder to grant; `terminal` is a descriptor."""
+    `entries` names what is in each folder to grant; `names` are the shown names of granted profiles, by path;
+    `terminal` is a descriptor."""
 
     config: str
     found: Sequence[offer.Found] = ()
     grants: Sequence[Grant] = ()
     choose: bool = False
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     terminal: int = -1
 
 
@@ -81,7 +83,9 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
             raise Usage("revoke what?", "numbers or names of ls-consent list, --source NAME, or --all alone")
         if not os.path.lexists(config) and not opts.all:
             raise NotFound(f"no grants: there is no folder '{config}'")
-        return runner.Reach(read=[config], write=[config], given=Before(config))
+        granted = () if opts.all else consent.load(config).grants
+        names = profiles.shown_names(grant.path for grant in granted if grant.family == "browser")
+        return runner.Reach(read=[config], write=[config], given=Before(config, names=names))
     found = _discover()
     grants = _wanted(opts, found)
     consent.load(config)  # A file that cannot be used is better said before than after the question.
@@ -89,17 +93,13 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     fd = terminal.find(offer.by_hand(file, os.path.lexists(file), grants))
     run.closing.callback(os.close, fd)
     paths.ensure_dir(config)
-    before = Before(config, found, grants, opts.words == ("browser",), entries, fd)
+    before = Before(config, found, grants, opts.words == ("browser",), entries, terminal=fd)
     return runner.Reach(read=[config], write=[config], given=before)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[bytes]:
     """The lines to print."""
     yield from {"list": _list, "grant": _grant, "revoke": _revoke}[opts.verb](opts, run)
-
-
-def _line(text: str) -> bytes:
-    return table.clean(text).encode("utf-8", "replace") + b"\n"
 
 
 # grant: what is asked for
@@ -205,7 +205,7 @@ def _grant(_opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     grants, left = before.grants, run.clock.left
     terminal.say(before.terminal, offer.overview(before.found, current.grants, grants if before.choose else ()))
     if before.choose:
-        grants = _chosen(grants, terminal.ask(before.terminal, "Which, by number?", left()))
+        grants = offer.chosen(grants, terminal.ask(before.terminal, "Which, by number?", left()))
     grants = [_pinned(grant) for grant in grants]
     terminal.say(before.terminal, offer.question(grants, before.found, before.entries, current.file))
     if terminal.ask(before.terminal, "Grant it? [y/N]", left()).casefold() not in ("y", "yes"):
@@ -219,7 +219,7 @@ def _grant(_opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     consent.update(before.config, change)
     for grant in grants:
         run.report.rows_out += 1
-        yield _line(f"granted {grant.label}{offer.kinds(grant)}, until {offer.until(grant)}")
+        yield terminal.line(f"granted {grant.label}{offer.kinds(grant)}, until {offer.until(grant)}")
 
 
 def _pinned(grant: Grant) -> Grant:
@@ -234,14 +234,6 @@ def _pinned(grant: Grant) -> Grant:
     if refusal is not None:
         raise Precondition(f"cannot grant '{options.printable(grant.path)}': {refusal.detail}")
     return pinned
-
-
-def _chosen(grants: Sequence[Grant], answer: str) -> list[Grant]:
-    numbers = [word for word in answer.replace(",", " ").split() if word.isascii() and word.isdigit()]
-    chosen = [grants[int(word) - 1] for word in dict.fromkeys(numbers) if 1 <= int(word) <= len(grants)]
-    if not chosen:
-        raise Precondition("nothing granted: no number of the list was chosen")
-    return chosen
 
 
 # list and revoke
@@ -262,11 +254,11 @@ def _list(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     if opts.json:
         yield stream.dumps(offer.as_object(current.file, listed, others if opts.found else None))
     else:
-        yield from map(_line, offer.listing(current.file, listed, others))
+        yield from map(terminal.line, offer.listing(current.file, listed, others))
 
 
 def _revoke(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
-    config = run.reach.given.config
+    config, names = run.reach.given.config, run.reach.given.names
     before: tuple[Grant, ...] = ()
     if opts.all and not os.path.lexists(consent.file_of(config)):
         return
@@ -277,8 +269,10 @@ def _revoke(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
         concerns = offer.of_source(opts.source)
         gone: list[Grant] = []
         for word in opts.words or (None,):
-            named = [grant for number, grant in enumerate(old, 1)
-                     if concerns(grant) and (word is None or offer.means(word, number, grant))]
+            named = [
+                grant for number, grant in enumerate(old, 1)
+                if concerns(grant) and (word is None or offer.means(word, number, grant, names.get(grant.path)))
+            ]
             if not named:
                 raise NotFound(f"no such grant: '{options.printable(word or opts.source)}'",
                                "ls-consent list shows them")
@@ -296,7 +290,7 @@ def _revoke(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
         after = consent.update(config, change)
     for grant in offer.difference(before, after.grants):
         run.report.rows_out += 1
-        yield _line(f"revoked {grant.label}{offer.kinds(grant)}")
+        yield terminal.line(f"revoked {grant.label}{offer.kinds(grant)}")
 
 
 main = runner.Tool(cli, rows, reach)

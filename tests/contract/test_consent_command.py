@@ -275,6 +275,9 @@ def test_a_folder_that_is_not_utf8(bare: Home) -> None:
     assert os.fsencode(one.path) == folder
     row, = listed(bare)
     assert "path_b64" in row and "path" not in row
+    os.rename(folder, folder + b"2")
+    assert listed(bare)[0]["state"] == "missing"
+    assert "caf\ufffd" in run(bare, "list").out.decode()
     assert run(bare, "revoke", folder).code == 0
     assert grants(bare) == []
 
@@ -503,6 +506,7 @@ def test_the_report_names_the_file(home: Home) -> None:
     (["chromium/Default"], ["firefox", "files"]),
     (["Default"], ["firefox", "files"]),
     (["chromium"], ["firefox", "files"]),
+    (["default-release"], ["chromium", "files"]),
     (["browser"], ["files"]),
     (["files"], ["chromium", "firefox"]),
     (["notes"], ["chromium", "firefox"]),
