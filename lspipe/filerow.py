@@ -12,15 +12,15 @@ from lspipe.row import Row
 class FileFacts:
     """One file, looked at once however many of its lines match.
 
-    `path` is its absolute path in bytes, `private` whether its rows are, `now` the present in microseconds.
+    `path` is its absolute path in bytes, `method` how it was found, `private` whether its rows are, `now` the present
+    in microseconds.
     """
 
-    def __init__(self, path: bytes, private: bool, now: int) -> None:
+    def __init__(self, path: bytes, method: str, private: bool, now: int) -> None:
         self.path = path
         self.url = urls.file_url(path)
+        self._identified = row.identifier("files", None, None, self.url)
         self.name = os.path.basename(path).decode("utf-8", "replace")
-        self.text_path = path.decode("utf-8", "replace")
-        self.private = private
         try:
             self._place: dict[str, Any] = {"path": path.decode("utf-8")}
         except UnicodeDecodeError:
@@ -31,12 +31,19 @@ class FileFacts:
             self.modified, self.quality = when.from_unix_us(found.st_mtime_ns // 1000, now)
         except OSError:  # It was there a moment ago.
             self.size, self.modified, self.quality = 0, None, "missing"
-        self._accessed = None if self.modified is None else when.rfc3339(self.modified)
+        #: A row with what is the same in all of them; a copy that has all keys is faster than one that grows.
+        self._row: Row = {
+            "id": "", "source": "files", "rank": 0, "title": self.name, "url": self.url, "snippet": "",
+            "accessed_at": None if self.modified is None else when.rfc3339(self.modified),
+            "location": self._place,
+            "provenance": {"retriever": "files", "method": method, "acl": "authorized", "private": private},
+            "meta": {},
+        }
 
     @property
     def id(self) -> str:
         """The id of the file as one result."""
-        return row.identify("files", None, None, self.url)
+        return self._identified(None)
 
     def within(self, since: int | None, until: int | None) -> bool:
         """Whether it was modified in [since, until); what has no time is not, where there is a bound."""
@@ -46,26 +53,17 @@ class FileFacts:
             return False
         return (since is None or since <= self.modified) and (until is None or self.modified < until)
 
-    def row(self, method: str, meta: dict[str, Any], line: int | None = None, column: int | None = None,
-            key: str | None = None) -> Row:
-        """A row without score, rank and text. `key` is what tells the rows of one file apart."""
-        place = dict(self._place)
-        if line is not None:
-            place["line"] = line
-        if column is not None:
-            place["column"] = column
+    def row(self, rank: int, snippet: str, meta: dict[str, Any], line: int, column: int, key: str | None) -> Row:
+        """A row without score and text. `key` is what tells the rows of one file apart."""
+        found = self._row.copy()
+        found["id"] = self._identified(key)
+        found["rank"] = rank
+        found["snippet"] = snippet
+        found["location"] = {**self._place, "line": line, "column": column}
         if self.quality:
-            meta = {**meta, "time_quality": self.quality}
-        return {
-            "id": row.identify("files", None, None, self.url, key),
-            "source": "files",
-            "title": self.name,
-            "url": self.url,
-            "accessed_at": self._accessed,
-            "location": place,
-            "provenance": {"retriever": "files", "method": method, "acl": "authorized", "private": self.private},
-            "meta": meta,
-        }
+            meta["time_quality"] = self.quality
+        found["meta"] = meta
+        return found
 
 
 def excerpt(path: bytes, offset: int, limit: int) -> str | None:

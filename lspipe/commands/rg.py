@@ -189,7 +189,7 @@ def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> It
 
 
 def _facts(search: Search, run: runner.Run, path: bytes) -> filerow.FileFacts:
-    return filerow.FileFacts(path, not search.granted.is_public(os.fsdecode(path)), run.now)
+    return filerow.FileFacts(path, "ripgrep", not search.granted.is_public(os.fsdecode(path)), run.now)
 
 
 def _by_pattern(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterator[Row]:
@@ -205,16 +205,12 @@ def _by_pattern(opts: SimpleNamespace, search: Search, run: runner.Run) -> Itera
         if not inside:
             continue
         rank += 1
-        meta: dict[str, Any] = {"pattern": pattern}
-        if hit.found:
-            meta["matches"] = hit.found
-        key = None if search.look.first else f"{hit.line}:{hit.column}"
-        found = facts.row("ripgrep", meta, hit.line, hit.column, key)
-        found["rank"] = rank
-        found["snippet"] = rghits.around(hit.text, hit.at, _SNIPPET)
-        text = hit.around or (hit.text if len(hit.text) > _SNIPPET else None)
-        if text and opts.max_chars:
-            found["text"] = text[:opts.max_chars]
+        line, column, text = hit.line, hit.column, hit.text
+        meta = {"pattern": pattern, "matches": hit.found}
+        key = None if search.look.first else f"{line}:{column}"
+        found = facts.row(rank, rghits.around(text, hit.at, _SNIPPET), meta, line, column, key)
+        if opts.max_chars and (hit.around or len(text) > _SNIPPET):
+            found["text"] = (hit.around or text)[:opts.max_chars]
         yield found
 
 
@@ -238,9 +234,9 @@ def _by_words(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterato
         meta: dict[str, Any] = {"line_count": counted.line_count}
         if counted.others:
             meta["lines"] = counted.others
-        found = facts.row("ripgrep", meta, best.line, best.column) | common
-        found |= {"rank": rank, "score": score, "matched_terms": ranking.matched(counted),
-                  "snippet": snippet.best(best.text, query, _SNIPPET)}
+        shown = snippet.best(best.text, query, _SNIPPET)
+        found = facts.row(rank, shown, meta, best.line, best.column, None) | common
+        found |= {"score": score, "matched_terms": ranking.matched(counted)}
         if opts.max_chars:
             place = best.offset + best.column - 1
             found["text"] = filerow.excerpt(facts.path, place, opts.max_chars) or best.text[:opts.max_chars]
