@@ -70,6 +70,11 @@ def _go_on() -> bool:
     return False
 
 
+def no_deadline(conn: sqlite3.Connection) -> None:
+    """From now on only a signal ends a statement: what was found before `stop` said yes can still be fetched."""
+    conn.set_progress_handler(_go_on, _STEPS)
+
+
 def decode(raw: bytes) -> str:
     """Text of a database, with U+FFFD for what is not UTF-8."""
     return raw.decode("utf-8", "replace")
@@ -78,6 +83,12 @@ def decode(raw: bytes) -> str:
 def columns(conn: sqlite3.Connection, table: str) -> frozenset[str]:
     """The columns of `table`, in lower case; none where there is no such table. Generated ones do not count."""
     return frozenset(str(row[1]).lower() for row in conn.execute(f"PRAGMA table_info('{table}')"))
+
+
+def numbered(conn: sqlite3.Connection, table: str) -> bool:
+    """Whether the rows of `table` have an integer key called `id`."""
+    keys = [row for row in conn.execute(f"PRAGMA table_info('{table}')") if row[5]]
+    return [(str(row[1]).lower(), str(row[2]).upper()) for row in keys] == [("id", "INTEGER")]
 
 
 #: What a damaged file makes of a statement; the second where the message quotes bytes that are no text.

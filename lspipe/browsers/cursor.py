@@ -1,0 +1,135 @@
+"""Reading tables of which a part may be damaged: what can be read is read, the rest is passed over and counted."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lspipe import confine
+
+#: Ids in one statement.
+CHUNK = 500
+#: After so many faults a table is not cut any finer.
+_FAULTS = 200
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class Cursor:
+    """A connection that `snapshot.connect` made. `damaged` counts what could not be read.
+
+    Where a statement was interrupted (`confine.interrupted`), the error goes through: nothing is damaged
+    then.
+    """
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self.damaged = 0
+
+    def each(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
+        """The rows of a statement, as far as the file allows."""
+        try:
+            yield from self.conn.execute(sql, given)
+        except confine.FAULTS as error:
+            self._fault(error)
+
+    def ids(self, sql: str, given: Sequence[Any] = ()) -> set[int]:
+        """The integers of a statement's first column."""
+        return {row[0] for row in self.each(sql, given) if type(row[0]) is int}
+
+    def among(self, ids: Sequence[int], sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
+        """The rows of a statement that ends in `... IN`, for these ids; one by one where many cannot be read."""
+        for chunk in chunks(ids):
+            try:
+                rows = self.conn.execute(f"{sql} {marks(chunk)}", [*given, *chunk]).fetchall()
+            except confine.FAULTS as error:
+                if confine.interrupted(error):
+                    raise
+                rows = [row for number in chunk for row in self.each(f"{sql} (?)", [*given, number])]
+            yield from rows
+
+    def all(self, table: str, columns: str, condition: str, given: Sequence[Any] = ()) -> Iterator[Any]:
+        """Rows of `table` by its integer key `id`, the first of `columns`.
+
+        Where one cannot be read, the ids around it are halved until it stands alone.
+        """
+        sql = f"SELECT {columns} FROM {table} p WHERE p.id >= ? AND p.id <= ? AND ({condition}) ORDER BY p.id"
+        careful = self.conn.text_factory
+        # Python's own decoder is much the quickest; it ends the statement at the first text that is not UTF-8.
+        self.conn.text_factory = str
+        ranges, faults = [(_LEAST, _MOST)], 0
+        try:
+            while ranges:
+                low, high = ranges.pop()
+                row = None
+                try:
+                    for row in self.conn.execute(sql, [low, high, *given]):
+                        yield row
+                except confine.FAULTS as error:
+                    if confine.interrupted(error):
+                        raise
+                    low = low if row is None or type(row[0]) is not int else max(low, row[0] + 1)
+                    if self.conn.text_factory is str:
+                        self.conn.text_factory = careful
+                        ranges.append((low, high))
+                        continue
+                    faults += 1
+                    low, high = self._occupied(table, low, high)
+                    if low >= high or faults > _FAULTS:
+                        self.damaged += 1
+                        continue
+                    middle = (low + high) // 2
+                    ranges += [(middle + 1, high), (low, middle)]
+        finally:
+            self.conn.text_factory = careful
+
+    def _occupied(self, table: str, low: int, high: int) -> tuple[int, int]:
+        """The first and the last id in a range, so that halving does not go through ids that nothing has."""
+        if low >= high:
+            return low, low
+        sql = f"SELECT min(id), max(id) FROM {table} WHERE id >= ? AND id <= ?"
+        try:
+            first, last = self.conn.execute(sql, (low, high)).fetchone()
+        except confine.FAULTS:
+            return low, high
+        return (low, low) if first is None else (first, last)
+
+    def _fault(self, error: Exception) -> None:
+        if confine.interrupted(error):
+            raise error
+        self.damaged += 1
+
+    def finds_by(self, table: str, column: str) -> bool:
+        """Whether a whole index of `table` begins with `column`."""
+        for row in self.each(f"PRAGMA index_list('{table}')"):
+            name = str(row[1]).replace("'", "''")
+            first = next(self.each(f"PRAGMA index_info('{name}')"), None)
+            if first is not None and str(first[2]).lower() == column and not row[4]:
+                return True
+        return False
+
+
+def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The ids, so many at a time as go into one statement."""
+    for start in range(0, len(ids), CHUNK):
+        yield ids[start:start + CHUNK]
+
+
+def marks(ids: Sequence[int]) -> str:
+    """`(?,?,?)` for these ids."""
+    return f"({','.join('?' * len(ids))})"
+
+
+def as_text(value: object) -> str:
+    """A column that should hold text, for matching."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else decoded(value)[0] or ""
+
+
+def decoded(value: object) -> tuple[str | None, bool]:
+    """(text, whether bytes of it were no UTF-8 and became U+FFFD); None for no text at all."""
+    if not isinstance(value, bytes):
+        return None if value is None else str(value), False
+    try:
+        return value.decode("utf-8"), False
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "replace"), True

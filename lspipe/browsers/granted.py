@@ -1,0 +1,150 @@
+"""The profiles that a browser command may read: found among the grants, and what is said where one cannot be read."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lspipe import consent, paths
+from lspipe.browsers import profiles
+from lspipe.live import Source, Unusable
+from lspipe.narrow import Refusal, Request
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from lspipe.access import Held
+    from lspipe.runner import Run
+
+
+@dataclass(frozen=True)
+class Granted:
+    """One granted profile. `folder` is a descriptor of its directory, `name` what the browser calls it."""
+
+    browser: str
+    profile: str
+    engine: str
+    folder: int
+    name: str | None
+
+    @property
+    def label(self) -> str:
+        """`chromium/Default`."""
+        return f"{self.browser}/{self.profile}"
+
+
+def request(kind: str, selectors: Sequence[str]) -> Request:
+    """The request for one kind of data of the profiles that `--profile` names, of all without it."""
+    names: dict[str, str] = {}
+    if selectors:
+        known = [grant.path for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
+        names = profiles.shown_names(known, groups=True)
+    return Request("browser", kind, profiles=tuple(selectors), names=names)
+
+
+def existing(home: str, environ: Mapping[str, str]) -> Callable[[Refusal], bool]:
+    """Whether a refused profile is on this machine at all: what is not there is not found, not refused."""
+    def exists(refusal: Refusal) -> bool:
+        if refusal.profile is None:
+            return True
+        word = f"{refusal.browser}/{refusal.profile}" if refusal.browser else refusal.profile
+        found = profiles.discover(home, environ)
+        return any(consent.selects(word, one.browser, one.directory, one.name) for one in found)
+
+    return exists
+
+
+def profiles_of(held: Iterable["Held"]) -> list[Granted]:
+    """The profiles of held scopes, in the order of their labels."""
+    held = list(held)
+    names = profiles.shown_names(one.scope.grant.path for one in held)
+    found = []
+    for one in held:
+        grant = one.scope.grant
+        browser, profile = grant.browser or "browser", _text(grant.profile or os.path.basename(grant.path))
+        found.append(Granted(browser, profile, profiles.engine_of(browser, grant.path), one.fds[0],
+                             names.get(grant.path)))
+    return sorted(found, key=lambda one: one.label)
+
+
+def _text(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def leave_out(run: "Run", source: str, one: Granted, error: Unusable) -> None:
+    """Say that a profile, or a part of it, cannot be read; the others go on, but with --strict."""
+    message = f"cannot read profile '{one.label}': {error.message}"
+    if run.options.strict:
+        raise Unusable(error.reason, message, error.hint)
+    run.report.skip(message, error.reason, error.hint, what=f"profile '{one.label}'", source=source,
+                    browser=one.browser, profile=one.profile, detail=error.message)
+
+
+@contextlib.contextmanager
+def tolerant(run: "Run", source: str, one: Granted, name: str) -> Iterator[None]:
+    """What goes wrong with one profile's file `name` in here is said, and the next profile has its turn.
+
+    Where time is over the block ends without a word: the runner says so.
+    """
+    from lspipe import confine
+
+    try:
+        yield
+    except Unusable as error:
+        leave_out(run, source, one, error)
+    except confine.FAULTS as error:
+        if not confine.interrupted(error):
+            leave_out(run, source, one, confine.explained(error, name))
+        elif not run.clock.expired():
+            raise  # By a signal.
+
+
+def provenance(one: Granted, origin: str | None) -> dict[str, Any]:
+    """Where a row of this profile comes from. What a browser knows is always private."""
+    found: dict[str, Any] = {"retriever": "browser", "method": "snapshot", "acl": "authorized", "private": True,
+                             "browser": one.browser, "profile": one.profile}
+    if one.name and one.name != one.profile:
+        found["profile_name"] = one.name
+    if origin is not None:
+        found["origin"] = origin
+    return found
+
+
+@contextlib.contextmanager
+def in_time(run: "Run") -> Iterator[None]:
+    """Where time is over, what SQLite was doing in here ends without a word."""
+    from lspipe import confine
+
+    try:
+        yield
+    except confine.FAULTS as error:
+        if not (confine.interrupted(error) and run.clock.expired()):
+            raise
+
+
+def database(run: "Run", kind: str, one: Granted) -> Source | None:
+    """The database that holds one kind of data, open until the run ends; None where it cannot be read."""
+    try:
+        source = Source(one.folder, profiles.files(one.engine, kind)[0])
+    except Unusable as error:
+        leave_out(run, kind, one, error)
+        return None
+    run.closing.callback(source.close)
+    return source
+
+
+def connect(run: "Run", source: Source, tables: Sequence[str], room: int) -> "sqlite3.Connection":
+    """A connection to a copy of `source`: in memory if it fits into `room` bytes, else in the run directory.
+
+    Raises Unusable, and Precondition where there is no run directory to put it in.
+    """
+    from lspipe import snapshot
+
+    if source.size <= room:
+        return snapshot.connect(source, tables=tables, memory=room, stop=run.clock.expired)
+    ledger = run.need_ledger()
+    row = ledger.add("snapshot", "copy of a browser database, without a name", paths=[ledger.tmp])
+    conn = snapshot.connect(source, ledger.tmp, tables=tables, memory=room, stop=run.clock.expired)
+    row.live()
+    return conn

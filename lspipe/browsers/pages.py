@@ -1,0 +1,236 @@
+"""The pages of one browser history, whatever its schema: which are in scope, which may hold a word, the newest.
+
+Memory is bounded by the number of pages: rows come through cursors, never a table as a whole.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lspipe import confine
+from lspipe.browsers.cursor import CHUNK, Cursor, as_text, chunks, decoded, marks
+from lspipe.browsers.layout import Conditions, Layout, Wanted
+
+#: Characters of a url and of a title that are kept. A row has room for a mebibyte, and some `data:` urls do
+#: not fit.
+URL, TITLE = 65_536, 4096
+#: With fewer pages in scope each is fetched by its id, with more the whole table is searched.
+_FEW = 50_000
+#: Pages that are fetched before the first is given out.
+_FIRST = 20
+
+Seen = dict[int, tuple[Any, Any]]
+"""For a page its newest visit: (stored time, whether it was synced)."""
+
+
+Candidate = tuple[int, str, str, str]
+"""A page that may match, as far as matching needs it: id, url, title, text."""
+
+
+class Page(NamedTuple):
+    """A page in full. `seen` is its newest visit in scope, or None with the reason in `quality`."""
+
+    id: int
+    url: str
+    length: int
+    title: str | None
+    text: str | None
+    visits: int | None
+    seen: int | None
+    quality: str | None
+    origin: str | None
+    lossy: bool
+
+
+class History:
+    """A history in a connection that `snapshot.connect` made. Raises sqlite3.Error where it was interrupted."""
+
+    def __init__(self, conn: sqlite3.Connection, layout: Layout, wanted: Wanted) -> None:
+        self.cursor = Cursor(conn)
+        self.layout = layout
+        self.wanted = wanted
+        self.where = Conditions.of(layout, wanted)
+        self._inside: set[int] | None = None
+        self._outside: set[int] = set()
+        self._indexed = self.cursor.finds_by(layout.visits, layout.page.removeprefix("v."))
+        self._all_seen: Seen | None = None
+
+    def no_deadline(self) -> None:
+        """Let what was found be fetched, though time is over."""
+        confine.no_deadline(self.cursor.conn)
+
+    # ---- which pages are in scope
+
+    def count(self) -> int:
+        """How many pages are in scope. It finds out which, and so comes before `candidates`."""
+        layout, where = self.layout, self.where
+        errors = self._errors()
+        if self.wanted.narrow:
+            visited = f"SELECT {layout.page} FROM {layout.visits} v WHERE {where.visit} AND {where.window}"
+            sql = f"SELECT p.id FROM {layout.pages} p WHERE {where.shown} AND p.id IN ({visited})"
+            self._inside = self.cursor.ids(sql) | {page for page, _, _ in self._expired()}
+            self._inside -= errors
+            return len(self._inside)
+        self._outside = errors | (set() if where.visit == "1" else self._hops())
+        # Where a part of the table is damaged, an index may still know how many there are.
+        for condition in (where.shown, "1"):
+            for found, in self.cursor.each(f"SELECT count(*) FROM {layout.pages} p WHERE {condition}"):
+                return max(0, int(found) - len(self._outside))
+        return 0
+
+    def _errors(self) -> set[int]:
+        """The shown pages that were never anything but an error."""
+        layout = self.layout
+        if self.wanted.everything or layout.errors is None:
+            return set()
+        sql = f"SELECT p.id FROM {layout.pages} p WHERE {self.where.shown} AND p.id IN ({layout.errors})"
+        return self.cursor.ids(sql)
+
+    def _hops(self) -> set[int]:
+        """The shown pages that have visits, of which none counts: stations of redirects, frames."""
+        layout, where = self.layout, self.where
+        visits = f"SELECT {layout.page} FROM {layout.visits} v WHERE"
+        shown = f"SELECT p.id FROM {layout.pages} p WHERE {where.shown} AND p.id IN"
+        if not self._indexed:
+            other = f"{visits} NOT {where.visit} EXCEPT {visits} {where.visit}"
+            return self.cursor.ids(f"{shown} ({other})")
+        # Few pages have such visits: asking for each of them is quicker than grouping all visits.
+        return self.cursor.ids(f"{shown} ({visits} NOT {where.visit}) AND NOT EXISTS ("
+                               f"SELECT 1 FROM {layout.visits} v WHERE {layout.page} = p.id AND {where.visit})")
+
+    def _expired(self) -> Iterator[tuple[int, Any, None]]:
+        """(id, stored time, None) of shown pages in scope whose visits are gone, the newest first."""
+        layout, where = self.layout, self.where
+        if where.expired == "0":
+            return
+        for page, at in self.cursor.each(
+                f"SELECT p.id, {layout.last} FROM {layout.pages} p WHERE {where.shown} AND {where.expired}"
+                f" AND {self._gone} ORDER BY {layout.last} DESC"):
+            yield page, at, None
+
+    @property
+    def _gone(self) -> str:
+        layout = self.layout
+        if self._indexed:
+            return f"NOT EXISTS (SELECT 1 FROM {layout.visits} v WHERE {layout.page} = p.id)"
+        return f"p.id NOT IN (SELECT {layout.page} FROM {layout.visits} v WHERE {layout.page} IS NOT NULL)"
+
+    # ---- which pages may hold a word
+
+    def candidates(self, likes: Sequence[str] | None) -> Iterator[Candidate]:
+        """The pages in scope that may hold one of `likes` (`words.ascii_likes`); None: all of them.
+
+        SQL looks at ASCII text alone: what has other letters, or an encoded url, is let through.
+        """
+        layout, inside, outside = self.layout, self._inside, self._outside
+        condition, given = self.where.shown, []
+        if likes is not None:
+            texts = ["p.url", *(name for name in (layout.title, layout.text) if name != "NULL")]
+            parts = [f"{name} LIKE ?" for name in texts for _ in likes]
+            given = [f"%{word}%" for _ in texts for word in likes]
+            # Of another length in bytes than in characters: it has letters outside ASCII, or a NUL.
+            parts += [f"length({name}) <> length(CAST({name} AS BLOB))" for name in texts]
+            # Encoded letters and digits, an encoded host. An encoded space or slash hides no word.
+            parts += ["p.url GLOB '*%*' AND (p.url GLOB '*%[4-9A-Fa-f]*' OR p.url GLOB '*%3[0-9]*')",
+                      "p.url LIKE '%xn--%'"]
+            condition += f" AND ({' OR '.join(parts)})"
+        columns = f"p.id, p.url, {layout.title}, {layout.text}"
+        if inside is not None and len(inside) < _FEW:
+            sql = f"SELECT {columns} FROM {layout.pages} p WHERE {condition} AND p.id IN"
+            rows = self.cursor.among(sorted(inside), sql, given)
+        else:
+            rows = self.cursor.all(layout.pages, columns, condition, given)
+        for page, url, title, text in rows:
+            if page in outside or (inside is not None and page not in inside) or type(page) is not int:
+                continue
+            if type(url) is not str or type(title) is not str or text is not None:
+                url, title, text = as_text(url), as_text(title), as_text(text)
+            if url:
+                yield page, url[:URL], title, text or ""
+
+    # ---- pages in full
+
+    def urls(self, ids: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """(id, url) of these pages, in the order of their ids."""
+        sql = f"SELECT p.id, substr(p.url, 1, {URL}) FROM {self.layout.pages} p WHERE p.id IN"
+        for page, url in self.cursor.among(ids, sql):
+            yield page, as_text(url)
+
+    def pages(self, ids: Sequence[int], seen: Seen | None = None) -> list[Page]:
+        """The pages of these ids that can be read, in this order. `seen` are newest visits that are known."""
+        layout = self.layout
+        newest = self._newest(ids) if seen is None else seen
+        sql = (f"SELECT p.id, CAST(substr(p.url, 1, {URL}) AS BLOB), length(p.url),"
+               f" CAST(substr({layout.title}, 1, {TITLE}) AS BLOB), CAST(substr({layout.text}, 1, {URL}) AS BLOB),"
+               f" {layout.count}, {layout.last} FROM {layout.pages} p WHERE {self.where.shown} AND p.id IN")
+        found = {row[0]: self._page(row, newest.get(row[0])) for row in self.cursor.among(ids, sql)}
+        return [found[number] for number in ids if number in found and found[number].url]
+
+    def _page(self, row: Sequence[Any], newest: tuple[Any, Any] | None) -> Page:
+        number, raw_url, length, raw_title, raw_text, count, last = row
+        url, odd_url = decoded(raw_url)
+        title, odd_title = decoded(raw_title)
+        value, synced = (last, None) if newest is None else newest
+        seen, quality = self.layout.decode(value, self.wanted.now)
+        return Page(number, url or "", length or 0, title, decoded(raw_text)[0],
+                    count if type(count) is int else None, seen, quality,
+                    None if synced is None else "synced" if synced else "local", odd_url or odd_title)
+
+    def _newest(self, ids: Sequence[int]) -> Seen:
+        """The newest visit in scope of each page; where none is at a time that can be, the newest of all."""
+        if not self._indexed:  # One pass over all visits, once.
+            if self._all_seen is None:
+                self._all_seen = self._newest_by("1", "1")
+                self._all_seen.update(self._newest_by(self.where.window, "1"))
+            return self._all_seen
+        found: Seen = {}
+        for chunk in chunks(ids):
+            found.update(self._newest_by(self.where.window, f"{self.layout.page} IN {marks(chunk)}", chunk))
+            rest = [number for number in chunk if number not in found]
+            if rest and not self.wanted.narrow:
+                found.update(self._newest_by("1", f"{self.layout.page} IN {marks(rest)}", rest))
+        return found
+
+    def _newest_by(self, window: str, which: str, given: Sequence[int] = ()) -> Seen:
+        layout = self.layout
+        sql = (f"SELECT {layout.page}, max({layout.time}), {layout.synced or 'NULL'} FROM {layout.visits} v"
+               f" WHERE {self.where.visit} AND {window} AND {which} GROUP BY 1")
+        return {page: (at, synced) for page, at, synced in self.cursor.each(sql, given)}
+
+    # ---- the newest first
+
+    def recent(self) -> Iterator[Page]:
+        """The pages in scope, the newest first; those without a time at the end, by id."""
+        done = self._errors()
+        pending: Seen = {}
+        room = _FIRST
+        for page, at, synced in self._by_time():
+            if page not in done:
+                done.add(page)
+                pending[page] = (at, synced)
+            if len(pending) == room:
+                yield from self.pages(list(pending), pending)
+                pending, room = {}, CHUNK
+        yield from self.pages(list(pending), pending)
+        if not self.wanted.narrow:
+            for chunk in chunks(sorted(self._timeless() - done)):
+                yield from self.pages(chunk)
+
+    def _by_time(self) -> Iterator[tuple[int, Any, Any]]:
+        import heapq
+
+        layout, where = self.layout, self.where
+        visits = self.cursor.each(
+            f"SELECT {layout.page}, {layout.time}, {layout.synced or 'NULL'} FROM {layout.visits} v"
+            f" WHERE {where.visit} AND {where.window} ORDER BY {layout.time} DESC")
+        return heapq.merge(visits, self._expired(), key=lambda row: -row[1])
+
+    def _timeless(self) -> set[int]:
+        """The pages that have visits at times that cannot be, or none at all."""
+        layout, where = self.layout, self.where
+        found = self.cursor.ids(
+            f"SELECT {layout.page} FROM {layout.visits} v WHERE {where.visit} AND NOT coalesce({where.possible}, 0)")
+        if where.expired != "0":
+            found |= self.cursor.ids(f"SELECT p.id FROM {layout.pages} p WHERE {where.shown}"
+                                     f" AND NOT coalesce({where.expired}, 0) AND {self._gone}")
+        return found
