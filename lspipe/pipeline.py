@@ -169,6 +169,8 @@ class Pipeline:
                 if code < 0:
                     signal.signal(-code, signal.SIG_DFL)
                     os.kill(os.getpid(), -code)
+            except BaseException as error:  # Nothing of the parent's may run here: say it and end.
+                os.write(2, f"{stage.name}: {type(error).__name__}: {stream.plain(str(error))}\n".encode())
             finally:
                 os._exit(code & 0xFF)
         os.close(report_write)
@@ -283,6 +285,7 @@ def _close_all_but(kept: set[int]) -> None:
     """Close every other descriptor: the coordinator's lock above all, which a forked child would keep held."""
     last = -1
     for fd in sorted(kept):
-        os.closerange(last + 1, fd)
+        if last + 1 < fd:  # An empty range starting at 0 would be all of them to the system call.
+            os.closerange(last + 1, fd)
         last = fd
     os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
