@@ -120,10 +120,8 @@ def _line(data: dict[str, Any], file: File, keep: int) -> Hit:
     else:
         # Offsets are bytes; a match may begin inside a character, too.
         at = start if text.isascii() else len(text.encode()[:start].decode("utf-8", "ignore"))
-        if text[-1:] == "\n":
-            text = text[:-2] if text[-2:-1] == "\r" else text[:-1]
-        if at > len(text):
-            at = len(text)
+        text = _without_end(text)
+        at = min(at, len(text))
     found = [_text(one["match"])[:FOUND_CHARS] for one in submatches[:FOUND]]
     return Hit(file, data["line_number"], start + 1, text, at, found, data["absolute_offset"])
 
@@ -133,15 +131,24 @@ def _text(data: dict[str, str]) -> str:
     return base64.b64decode(data["bytes"]).decode("utf-8", "replace") if text is None else text
 
 
+def _without_end(text: str) -> str:
+    if text[-1:] != "\n":
+        return text
+    return text[:-2] if text[-2:-1] == "\r" else text[:-1]
+
+
 def _around(line: bytes, start: int, keep: int) -> tuple[str, int]:
     """At most `keep` characters of a line, a quarter of them before `start`; and where that is in them."""
     start = min(start, len(line))
+    for _ in range(3):  # A match may begin inside a character, a text does not.
+        if 0 < start < len(line) and line[start] & 0xC0 == 0x80:
+            start -= 1
     begin = max(0, min(start - keep // 4, len(line) - keep))
-    for _ in range(3):  # Never in the middle of a character.
+    for _ in range(3):
         if 0 < begin < start and line[begin] & 0xC0 == 0x80:
             begin += 1
     before = line[begin:start].decode("utf-8", "replace")
-    after = line[start:start + 4 * keep].decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+    after = _without_end(line[start:start + 4 * keep].decode("utf-8", "replace"))
     return (before + after)[:keep], min(len(before), keep)
 
 
