@@ -19,7 +19,7 @@ READS, EMITS, ZONE = "row", "row", "local"
 
 
 @options.command("ls-check", kind="transform", reads=READS, emits=EMITS)
-@click.option("--as", "schema", type=click.Choice(schema.NAMES), default="row", show_default=True,
+@click.option("--as", "which", type=click.Choice(schema.NAMES), default="row", show_default=True,
               help="The schema to check against.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
@@ -29,7 +29,7 @@ def judge(opts: SimpleNamespace) -> Callable[[Row], str | None]:
     """Every reason why a line does not fit the schema that was asked for."""
 
     def wrong(value: Row) -> str | None:
-        return None if schema.checker(opts.schema)(value) else "; ".join(schema.explain(opts.schema, value)) or "does not fit"
+        return None if schema.checker(opts.which)(value) else "; ".join(schema.explain(opts.which, value)) or "does not fit"
 
     return wrong
 

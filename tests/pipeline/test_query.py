@@ -33,7 +33,7 @@ def bash(home: Home, text: bytes) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("more", [
-    (), ("--since", "24h"), ("--since", "2d", "--until", "yesterday"), ("--no-rerank",), ("-n", "2"),
+    (), ("--since", "3d"), ("--since", "2d", "--until", "yesterday"), ("--no-rerank",), ("-n", "2"),
     ("--fields", "title,provenance.browser"), ("--cap", "history=1", "--weight", "files=2"), ("--source", "files"),
     ("--path", "notes/rust"), ("--profile", "chromium"), ("--max-chars", "0"), ("--public",),
 ], ids=" ".join)
@@ -113,7 +113,7 @@ def test_a_query_file_is_the_same_as_flags(home: Home) -> None:
     (b'{"query":"x","limit":"many"}', b"limit"),
     (b'{"query":"x","unknown":1}', b"unknown"),
     (b'{"sources":["history"]}', b"query"),
-    (b'{"query":"x","scope":{"since":"whenever"}}', b"since"),
+    (b'{"query":"x","scope":{"since":"whenever"}}', b"whenever"),
     (b'{"query":"x","sources":["nowhere"]}', b"nowhere"),
     (b"[]", b"not an object"), (b"nothing", b"not JSON"),
 ])
