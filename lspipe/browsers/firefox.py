@@ -50,6 +50,7 @@ def layout(conn: sqlite3.Connection) -> Layout:
     return Layout(
         pages="moz_places", visits="moz_historyvisits", page="v.place_id", time="v.visit_date",
         title=page("title"), text=page("description"), count=page("visit_count"), last=page("last_visit_date"),
+        visited="p.last_visit_date IS NOT NULL" if "last_visit_date" in pages else "1",
         shown=" AND ".join(shown) or "1", counted=_COUNTED if "visit_type" in visits else "1", errors=errors,
         decode=when.from_unix_us,
     )

@@ -15,6 +15,7 @@ class Layout:
 
     page, time  of a visit: its page's id, and when it was, with the `v.` before it
     last        of a page: when it was last visited
+    visited     condition: the page was visited at all
     shown       condition: the browser itself would list the page
     counted     condition: the visit is one to a page, and not a hop on the way or a part of a page
     synced      condition: the visit came from another device; None where that is not known
@@ -31,6 +32,7 @@ class Layout:
     text: str = "NULL"
     count: str = "NULL"
     last: str = "NULL"
+    visited: str = "1"
     shown: str = "1"
     counted: str = "1"
     synced: str | None = None
@@ -90,7 +92,7 @@ class Conditions:
         # A visit that is gone cannot be told to have been a synced one.
         kept = layout.visitless and layout.last != "NULL" and wanted.origin != "synced"
         return cls(
-            shown="1" if wanted.everything else layout.shown,
+            shown=layout.visited if wanted.everything else layout.shown,
             visit="1" if wanted.everything else layout.counted,
             window=window, expired=between(layout.last, since, until) if kept else "0",
             possible=between(layout.time, first, end),
