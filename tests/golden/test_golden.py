@@ -26,7 +26,7 @@ def settle(data: bytes, home: support.Home) -> bytes:
         data = re.sub(rb'"id":"res_[0-9a-f]{16}"(?=[^\n]*' + re.escape(folder) + rb")", b'"id":"res_"', data)
         data = data.replace(folder, b"{home}")
     data = data.replace(str(home.config).encode(), b"{config}").replace(str(home.state).encode(), b"{state}")
-    return re.sub(rb'"(plan|retrieve|fuse|rerank|timing_ms)":[0-9.]+', rb'"\1":0', data)
+    return re.sub(rb'"(plan|retrieve|fuse|rerank|timing_ms)":( ?)[0-9.]+', rb'"\1":\g<2>0', data)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
