@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 READS, EMITS, ZONE = None, "row", "local"
 _SNIPPET = 300
+#: The keys of a ranked row, in the order of every source.
+_ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", "snippet", "text", "matched_terms",
+          "accessed_at", "location", "provenance", "corpus", "meta")
 
 
 @options.command("ls-rg", kind="source", reads=READS, emits=EMITS)
@@ -240,7 +243,7 @@ def _by_words(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterato
         if opts.max_chars:
             place = best.offset + best.column - 1
             found["text"] = filerow.excerpt(facts.path, place, opts.max_chars) or best.text[:opts.max_chars]
-        yield found
+        yield {key: found[key] for key in _ORDER if key in found}
 
 
 main = runner.Tool(cli, rows, reach=reach)
