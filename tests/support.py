@@ -232,7 +232,7 @@ class Home:
 
     def env(self, **changes: str | None) -> dict[str, str]:
         """The whole environment of a run; None takes a variable away."""
-        programs = [os.path.dirname(sys.executable), *filter(None, [_folder_of("rg")]), "/usr/bin", "/bin"]
+        programs = [os.path.dirname(sys.executable), *filter(None, [folder_of("rg")]), "/usr/bin", "/bin"]
         given: dict[str, str | None] = {
             "PATH": ":".join(dict.fromkeys(programs)), "HOME": str(self.home), "TZ": "UTC", "LC_ALL": "C.UTF-8",
             "LSPIPE_CONFIG_HOME": str(self.config), "LSPIPE_STATE_HOME": str(self.state),
@@ -331,7 +331,7 @@ def with_options(args: Sequence[str | bytes], more: Sequence[str | bytes]) -> li
 
 
 @functools.cache
-def _folder_of(program: str) -> str | None:
+def folder_of(program: str) -> str | None:
     beside = os.path.join(os.path.dirname(sys.executable), program)
     found = beside if os.access(beside, os.X_OK) else shutil.which(program)
     return os.path.dirname(found) if found else None

@@ -407,7 +407,7 @@ QUERIES = st.text(alphabet="abfiklst AB0é日한\"-.", max_size=12)
 
 
 def rg() -> str:
-    folder = support.Home.env.__globals__["_folder_of"]("rg")
+    folder = support.folder_of("rg")
     if folder is None:
         pytest.skip("there is no rg on this machine")
     return os.path.join(folder, "rg")
