@@ -10,6 +10,7 @@ Rows wait as JSON: as dicts, 100,000 of them would take five times the memory.
 """
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lspipe.merge import Corpora, merge, own_id, place_of
+from lspipe.exits import Usage
+from lspipe.merge import Corpora, merge, own_id, pack, place_of
 from lspipe.row import Row, family
 
 K = 60
@@ -25,6 +27,8 @@ K = 60
 DIGITS = 6
 _ABSENT = float("nan")
 _NEVER = float("inf")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_HIGHEST = 10**9
 
 #: Source and family: what caps and weights go by.
 Label = tuple[str, str]
@@ -61,25 +65,27 @@ def fuse(
     held = _Held(dedupe)
     for row in rows:
         held.add(row)
-    held.weigh(weights or {})
-    best = [held.best(members) for members in held.members]
+    held.settle(weights or {})
     again = held.is_one_list()
     if again:
-        scores = held.scores
-        order = sorted(range(len(best)), key=held.ranks.__getitem__)
+        scores: Sequence[float] = held.scores
+        order = held.by_rank()
     else:
         shares = held.shares(k)
         top = max(shares, default=0.0) or 1.0
-        scores = array("d", (round(share / top, DIGITS) for share in shares))
-        order = held.by_id(best)
+        scores = array("d", [round(share / top, DIGITS) for share in shares])
+        order = held.by_id()
         order.sort(key=shares.__getitem__, reverse=True)  # Stable: ids decide between equal shares.
-    chosen, waiting = spread([held.label(best[place]) for place in order], caps or {})
+    waiting = 0
+    documents = len(order)
+    if caps:
+        chosen, waiting = spread([held.label(document) for document in order], caps)
+        order = [order[place] for place in chosen]
     counts = {
-        "lists": len(held.lists), "documents": len(order), "merged": len(held.packed) - len(order),
-        "waiting": waiting,
+        "lists": len(held.lists), "documents": documents, "merged": len(held) - documents, "waiting": waiting,
     }
-    written = [order[index] for index in chosen[:limit]]
-    return Fused(held.build(written, best, scores), counts, len(written) < len(order), again)
+    written = order[:limit]
+    return Fused(held.build(written, scores), counts, len(written) < documents, again)
 
 
 def spread(
@@ -89,8 +95,6 @@ def spread(
 
     `every_family` caps each family that `caps` does not name. Nothing is dropped.
     """
-    if not caps and every_family is None:
-        return list(range(len(labels))), 0
     otherwise = _NEVER if every_family is None else every_family
     taken: list[int] = []
     waiting: list[int] = []
@@ -111,6 +115,22 @@ def label(row: Row) -> Label:
     return row["source"], family(row)
 
 
+def numbers(values: Iterable[str], option: str, kind: type[int] | type[float]) -> dict[str, Any]:
+    """`NAME=NUMBER` words of an option by source or family, the last of a name. Raises Usage."""
+    found: dict[str, Any] = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        try:
+            parsed = kind(number)
+        except ValueError:
+            parsed = -1
+        # The schema's form of a source; of weights none whose sum could leave the numbers.
+        if not (_NAME.fullmatch(name) and 0 <= parsed <= _HIGHEST):
+            raise Usage(f"{option} takes NAME=NUMBER, not '{value}'", f"say {option} browser=2: a source or a family")
+        found[name] = parsed
+    return found
+
+
 class _List:
     """One list: its number, how many rows came, and which corpora they name."""
 
@@ -122,110 +142,122 @@ class _List:
 
 
 class _Held:
-    """All rows, packed, and beside them what shares and order are made of."""
+    """All rows, packed, and beside them what shares and order are made of. Rows and documents are numbers."""
 
     def __init__(self, dedupe: str) -> None:
         self._by_id = dedupe == "id"
-        self.packed: list[bytes] = []
-        self.ids: list[str] = []
-        self.ranks = array("q")
+        self._packed: list[bytes] = []
+        self._ids: list[str] = []
+        self._ranks = array("q")
         self.scores = array("d")
-        self._list = array("l")
-        self._label = array("l")
+        self._kind = array("l")
         self.lists: dict[tuple[str | None, str, str | None], _List] = {}
-        self._labels: dict[Label, int] = {}
-        self._names: list[Label] = []
-        self._weights: list[float] = []
+        #: List and label of a row, by what they depend on; and the number of this kind of row.
+        self._kinds: dict[tuple[Any, ...], tuple[int, _List]] = {}
+        self._labels: list[Label] = []
         self._corpora = Corpora()
-        #: The row numbers of each document, by what makes them the same one and in order of arrival.
-        self._places: dict[str, list[int]] = {}
-        self.members: list[list[int]] = []
+        #: The document at each place (canonical url, path or id), and its first row; and all rows where it has several.
+        self._places: dict[str, int] = {}
+        self._first = array("l")
+        self._merged: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @property
+    def documents(self) -> range:
+        """The numbers of all documents, in the order of their arrival."""
+        return range(len(self._first))
 
     def add(self, row: Row) -> None:
         """Keep one row."""
-        number = len(self.packed)
-        name = label(row)
-        provenance = row.get("provenance")
-        key = (row.get("query_id"), name[0], provenance.get("method") if provenance else None)
-        found = self.lists.get(key)
-        if found is None:
-            found = self.lists[key] = _List(len(self.lists))
+        number = len(self._packed)
+        provenance = row.get("provenance") or {}
+        key = (row.get("query_id"), row["source"], provenance.get("method"), provenance.get("retriever"))
+        kind, found = self._kinds.get(key) or self._new_kind(key, row)
         found.count += 1
-        rank, score = row.get("rank"), row.get("score")
-        self.ranks.append(found.count if rank is None else int(rank))
-        self.scores.append(_ABSENT if rank is None or score is None else score)
-        self._list.append(found.number)
-        self._label.append(self._labels.setdefault(name, len(self._labels)))
-        identity = row.get("id") or own_id(row)
-        self.ids.append(identity)
-        members = self._places.setdefault(identity if self._by_id else place_of(row["url"]), [])
-        if not members:
-            self.members.append(members)
-        members.append(number)
         if "corpus" in row:
             # A source writes the same figures on all its rows: kept once, not with each.
-            row = dict(row)
+            row = row.copy()
             corpus = row.pop("corpus")
             if corpus != found.corpus:
                 found.corpus = corpus
                 found.ids.update(entry["id"] for entry in corpus)
                 self._corpora.add(corpus)
-        self.packed.append(orjson.dumps(row))
+        identity = row.get("id") or own_id(row)
+        document = self._places.setdefault(identity if self._by_id else place_of(row["url"]), len(self._first))
+        if document == len(self._first):
+            self._first.append(number)
+        else:
+            self._merged.setdefault(document, [self._first[document]]).append(number)
+        rank, score = row.get("rank"), row.get("score")
+        self._ranks.append(found.count if rank is None else int(rank))
+        self.scores.append(_ABSENT if rank is None or score is None else score)
+        self._kind.append(kind)
+        self._ids.append(identity)
+        self._packed.append(pack(row))
 
-    def label(self, number: int) -> Label:
-        """Source and family of a row."""
-        return self._names[self._label[number]]
+    def _new_kind(self, key: tuple[Any, ...], row: Row) -> tuple[int, _List]:
+        found = self.lists.setdefault(key[:3], _List(len(self.lists)))
+        self._kinds[key] = len(self._kinds), found
+        self._labels.append(label(row))
+        return self._kinds[key]
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
-        """Fix the weight of each source and family, once all rows are here."""
-        self._names = list(self._labels)
-        self._weights = [weights.get(source, weights.get(kin, 1.0)) for source, kin in self._names]
+    def settle(self, weights: Mapping[str, float]) -> None:
+        """Once all rows are here: weigh them, and put the best row of each document first."""
+        self._weights = [weights.get(source, weights.get(kin, 1.0)) for source, kin in self._labels]
+        for document, members in self._merged.items():
+            members.sort(key=self._goodness)
+            self._first[document] = members[0]
 
-    def _weight(self, number: int) -> float:
-        return self._weights[self._label[number]]
+    def _goodness(self, row: int) -> tuple[int, float, str, bytes]:
+        return self._ranks[row], -self._weights[self._kind[row]], self._ids[row], self._packed[row]
+
+    def label(self, document: int) -> Label:
+        """Source and family of a document."""
+        return self._labels[self._kind[self._first[document]]]
 
     def is_one_list(self) -> bool:
         """Whether `fuse` or a reranker wrote the rows: no doubles, ranks 1..n, rounded scores 0..1."""
-        count = len(self.packed)
+        count = len(self)
         return (
-            len(self.members) == count
-            and sorted(self.ranks) == list(range(1, count + 1))
+            not self._merged
+            and count == max(self._ranks, default=0) == len(set(self._ranks))
             and all(0.0 <= score <= 1.0 and score == round(score, DIGITS) for score in self.scores)
         )
 
-    def best(self, members: list[int]) -> int:
-        """The best-ranked row of a document."""
-        return members[0] if len(members) == 1 else min(members, key=self._goodness)
+    def by_rank(self) -> list[int]:
+        """The documents of one list in its order."""
+        return sorted(self.documents, key=self._ranks.__getitem__)
 
-    def _goodness(self, number: int) -> tuple[int, float, str, bytes]:
-        return self.ranks[number], -self._weight(number), self.ids[number], self.packed[number]
-
-    def by_id(self, best: Sequence[int]) -> list[int]:
+    def by_id(self) -> list[int]:
         """The documents in the order of their ids; handmade ids may repeat, and then their places decide."""
-        keys = [self.ids[number] for number in best]
-        if len(set(keys)) == len(keys):
-            return sorted(range(len(keys)), key=keys.__getitem__)
+        ids = [self._ids[row] for row in self._first]
+        if len(set(ids)) == len(ids):
+            return sorted(self.documents, key=ids.__getitem__)
         places = list(self._places)
-        return sorted(range(len(keys)), key=lambda document: (keys[document], places[document]))
+        return sorted(self.documents, key=lambda document: (ids[document], places[document]))
 
     def shares(self, k: float) -> list[float]:
         """The share of each document."""
+        weights = self._weights
+        shares = [weights[kind] / (k + rank) for kind, rank in zip(self._kind, self._ranks, strict=True)]
+        found = [shares[row] for row in self._first]
         groups = self._corpus_groups()
-        shares = []
-        for members in self.members:
-            if len(members) == 1:
-                shares.append(self._weight(members[0]) / (k + self.ranks[members[0]]))
-                continue
-            of_list: dict[int, float] = {}
-            for number in members:
-                which = self._list[number]
-                share = self._weight(number) / (k + self.ranks[number])
-                of_list[which] = max(share, of_list.get(which, 0.0))
-            of_group: dict[int, list[float]] = {}
-            for which, share in of_list.items():
-                of_group.setdefault(groups[which], []).append(share)
-            shares.append(max(map(math.fsum, of_group.values())))
-        return shares
+        for document, members in self._merged.items():
+            found[document] = self._united(members, shares, groups)
+        return found
+
+    def _united(self, members: Sequence[int], shares: Sequence[float], groups: Sequence[int]) -> float:
+        lists = [found.number for _, found in self._kinds.values()]
+        of_list: dict[int, float] = {}
+        for row in members:
+            which = lists[self._kind[row]]
+            of_list[which] = max(shares[row], of_list.get(which, 0.0))
+        of_group: dict[int, list[float]] = {}
+        for which, share in of_list.items():
+            of_group.setdefault(groups[which], []).append(share)
+        return max(map(math.fsum, of_group.values()))
 
     def _corpus_groups(self) -> list[int]:
         """For each list the number of the group of lists over one corpus; a list without figures is alone."""
@@ -239,18 +271,18 @@ class _Held:
                     group = [other if member == mine else member for member in group]
         return group
 
-    def build(self, order: Iterable[int], best: Sequence[int], scores: Sequence[float]) -> Iterator[Row]:
+    def build(self, order: Iterable[int], scores: Sequence[float]) -> Iterator[Row]:
         """The documents of `order` as rows ranked 1..n."""
         corpus = self._corpora.union()
+        packed = self._packed
         for rank, document in enumerate(order, 1):
-            members = self.members[document]
+            first = self._first[document]
             row: Row
-            if len(members) == 1:
-                row = orjson.loads(self.packed[members[0]])
+            if document in self._merged:
+                row = merge([orjson.loads(packed[member]) for member in self._merged[document]])
             else:
-                members = sorted(members, key=self._goodness)
-                row = merge([orjson.loads(self.packed[number]) for number in members])
-            row["id"] = self.ids[best[document]]
+                row = orjson.loads(packed[first])
+            row["id"] = self._ids[first]
             row["rank"] = rank
             row["score"] = scores[document]
             row.setdefault("provenance", {}).setdefault("private", True)

@@ -1,8 +1,11 @@
 """Several rows that are the same result made one, and the corpus figures of many rows united (pure)."""
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from lspipe import urls, words
 from lspipe.row import Row, identify, is_private
@@ -11,8 +14,14 @@ from lspipe.row import Row, identify, is_private
 LINES = 20
 
 
+#: A url that is its own canonical form; most are, and looking is quicker than taking it apart.
+_CANONICAL = re.compile(r"https?://[a-z0-9.-]+/[^?#]+\Z")
+
+
 def place_of(url: str) -> str:
     """What makes two urls the same result: the path of a file, else the canonical url."""
+    if _CANONICAL.match(url):
+        return url
     if url[:5].lower() == "file:":
         try:
             return "file:" + urls.file_path(url).decode("utf-8", "surrogateescape")
@@ -112,3 +121,8 @@ class Corpora:
             {"id": name, "n": self._n[name], "df": dict(sorted(self._df[name].items()))}
             for name in sorted(self._n)
         ]
+
+
+def pack(row: Row) -> bytes:
+    """A row as JSON, to be kept: a copy, because what orjson returns holds on to several times its length."""
+    return bytes(memoryview(orjson.dumps(row)))

@@ -15,7 +15,7 @@ from lspipe import when
 from lspipe.exits import Usage
 from lspipe.fuse import DIGITS, Label, label, spread
 from lspipe.lexical import Marks, lexical
-from lspipe.merge import Corpora
+from lspipe.merge import Corpora, pack
 from lspipe.row import Row, normalize_query
 
 PROXIMITY = 0.2
@@ -29,6 +29,7 @@ class Reranked(NamedTuple):
     """One ranked list. `rows` are built as they are taken, and share one `corpus` object."""
 
     rows: Iterator[Row]
+    query: str
     #: scored, unscored (beyond the depth), waiting (over a cap)
     counts: dict[str, int]
     #: The limit held back at least one row.
@@ -61,7 +62,8 @@ def rerank(
     corpus = held.corpora.union()
     order = held.order()
     pool: list[Row] = [orjson.loads(held.packed[number]) for number in order[:depth]]
-    marks = lexical(pool, held.query() if query is None else query, corpus)
+    query = held.query() if query is None else query
+    marks = lexical(pool, query, corpus)
     notes = []
     if marks is None:
         notes.append("no word to score by: the order stays")
@@ -88,7 +90,12 @@ def rerank(
                 row["corpus"] = corpus
             yield row
 
-    return Reranked(build(), counts, limit is not None and limit < len(order), tuple(notes))
+    return Reranked(build(), query, counts, limit is not None and limit < len(order), tuple(notes))
+
+
+def share(limit: int) -> int:
+    """How many of `limit` rows one family may fill before the others have had their turn: 60 %."""
+    return max(1, -(-limit * 6 // 10))
 
 
 def _scored(pool: Sequence[Row], marks: Sequence[Marks], new: Sequence[float | None]) -> list[Row]:
@@ -146,10 +153,11 @@ class _Held:
             if shared[1] is not None:
                 self._queries.setdefault(normalize_query(shared[1]), shared[1])
         if "corpus" in row:
-            row = {key: value for key, value in row.items() if key != "corpus"}
+            row = row.copy()
+            del row["corpus"]
         self.labels.append(label(row))
         self._keys.append((int(row.get("rank") or 0), row.get("id") or ""))
-        self.packed.append(orjson.dumps(row))
+        self.packed.append(pack(row))
 
     def order(self) -> list[int]:
         """The rows by rank, or by arrival where one has none."""
