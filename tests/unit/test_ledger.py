@@ -159,6 +159,38 @@ def test_take_refuses_what_was_replaced_meanwhile(state: Path) -> None:
     os.close(late)
 
 
+def test_a_lock_that_was_replaced_between_the_look_and_the_lock_is_not_believed(state: Path, monkeypatch) -> None:
+    path = state / killed()
+    real = fcntl.flock
+
+    def slow(lock: int, how: int) -> None:
+        (path / "lock").unlink()
+        (path / "lock").touch()
+        real(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", slow)
+    assert rundir.take(str(path)).state == "gone"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_birth_that_a_reaper_took_for_dead_is_tried_again(state: Path, monkeypatch, times: int) -> None:
+    real, taken = os.mkdir, []
+
+    def mkdir(path: str, *how: int) -> None:
+        real(path, *how)
+        if ".new-" in path and not path.endswith("tmp") and len(taken) < times:
+            taken.append(path)
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    if times == 3:
+        with pytest.raises(Precondition, match="it is removed while it is made"):
+            ledger.register("ls-rg", [], "source")
+    else:
+        ledger.register("ls-rg", [], "source").close()
+    assert len(taken) == times and os.listdir(state) == []
+
+
 def test_a_forked_child_can_neither_close_nor_add_and_its_lock_is_not_released(state: Path) -> None:
     run = ledger.register("ls-rg", [], "source")
     pid = os.fork()
@@ -442,11 +474,12 @@ def test_sweep_leaves_an_intent_without_a_pid_and_rows_it_cannot_read(state: Pat
 
 
 def test_sweep_leaves_another_host_and_takes_an_earlier_boot(state: Path) -> None:
-    names = [killed('run.add("child", "x")\n') for _ in range(2)]
-    for name, change in zip(names, ({"boot_id": "old"}, {"boot_id": "old", "host_id": "other"}), strict=True):
+    names = [killed('run.add("child", "x")\n'), killed(), killed()]
+    changes = {"boot_id": "old"}, {"boot_id": "old", "host_id": "other"}, {"host_id": "renamed"}
+    for name, change in zip(names, changes, strict=True):
         file = state / name / "owner.json"
         file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), **change}))
-    assert ledger.sweep(1.0) == 1
+    assert ledger.sweep(1.0) == 2
     assert os.listdir(state) == [names[1]]
 
 
