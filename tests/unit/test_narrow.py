@@ -174,6 +174,7 @@ def ask(grants_, *paths, **more):
         ("", []),
         ("/home/me/notes/\udcff", ["/home/me/notes/\udcff"]),
         ("/home/me/notes\0/../..", []),
+        ("/home/me/notes/\0", []),
         ("/home/me", ["/home/me/notes"]),
         ("/", ["/home/me/notes"]),
     ],
@@ -192,6 +193,14 @@ def test_a_folder_above_a_grant_gives_the_granted_part_and_says_so():
     assert [refusal.path for refusal in narrowed.partial] == ["/home/me"]
     assert narrowed.partial[0].detail == "only as far as granted: /home/me/notes, /home/me/work"
     assert narrowed.partial[0].command == "ls-consent grant files /home/me"
+
+
+@pytest.mark.parametrize("path", ["", "notes", "/notes/", "//notes", "/./notes", "/a/../notes", "/notes\0"])
+def test_a_grant_of_a_path_that_is_not_plain_grants_nothing(path):
+    for family, data in (("files", None), ("browser", "history")):
+        grant = Grant(family, "chromium", "Default", data=("history",), path=path)
+        for asked in ((), (path,), ("/notes",), ("/",)):
+            assert narrow([grant], Request(family, data, paths=asked, now=NOW)).allowed == ()
 
 
 def test_the_root_of_the_file_system_can_be_granted():
