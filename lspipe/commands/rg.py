@@ -164,11 +164,20 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     return _by_words(opts, search, run) if search.plan is not None else _by_pattern(opts, search, run)
 
 
+def _folder() -> str | None:
+    """Where rg starts: here (None), where its globs belong, or where the working directory is gone, at the top."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "/"
+    return None
+
+
 def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> Iterator[rghits.Hit]:
     """What rg finds, until it ends or time is over; then what it could not read is said."""
     argv = ripgrep.arguments(search.program, search.look, search.roots)
     with child.spawn(run.need_ledger(), argv, env={}, stdin=ripgrep.feed(search.patterns), purpose="search",
-                     cwd=None if os.access(".", os.F_OK) else "/") as rg:
+                     cwd=_folder()) as rg:
         records = rgrecords.split(rg.chunks(run.clock.left))
         yield from rghits.hits(records, tally, keep, search.look.context)
         if rg.late:
