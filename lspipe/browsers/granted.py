@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lspipe import consent, paths
 from lspipe.browsers import profiles
+from lspipe.exits import Upstream
 from lspipe.live import Source, Unusable
 from lspipe.narrow import Refusal, Request
 
@@ -70,6 +71,13 @@ def profiles_of(held: Iterable["Held"]) -> list[Granted]:
 
 def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
+
+
+def check_any(run: "Run", asked: Iterable[Granted]) -> None:
+    """Raise Upstream where every profile was left out and nothing was found: that is no empty result."""
+    left_out = {(found.get("browser"), found.get("profile")) for found in run.report.skipped}
+    if run.report.rows_out == 0 and {(one.browser, one.profile) for one in asked} <= left_out:
+        raise Upstream("no granted profile could be read")
 
 
 def leave_out(run: "Run", source: str, one: Granted, error: Unusable) -> None:

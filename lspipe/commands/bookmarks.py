@@ -121,6 +121,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
             row |= {"score": judge.score(strengths, n, df), "matched_terms": judge.matched(strengths),
                     "corpus": [corpora[profile.label]]}
         yield made.arranged(row)
+    granted.check_any(run, [one.profile for one in run.reach.given])
 
 
 def _in_scope(opts: SimpleNamespace, run: runner.Run, one: Granted, mark: "Bookmark") -> bool:

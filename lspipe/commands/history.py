@@ -53,8 +53,10 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
 
 def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
     """Open each profile's database with its journals."""
-    run.reach.given = [(one, source) for one in run.reach.given
+    asked = run.reach.given
+    run.reach.given = [(one, source) for one in asked
                        if (source := granted.database(run, made.HISTORY, one)) is not None]
+    granted.check_any(run, asked)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -62,6 +64,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     query, common = made.asked(run, opts.words)
     with contextlib.ExitStack() as stack:
         searched = list(_histories(opts, run, stack))
+        granted.check_any(run, [one for one, _source in run.reach.given])
         found = _ranked(opts, run, query, searched) if query.wanted else _newest(run, query, opts.max_chars, searched)
         for rank, one in enumerate(found, 1):
             yield made.arranged(common | one | {"rank": rank})
