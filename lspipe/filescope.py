@@ -11,17 +11,22 @@ _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 _IN_GIT = (".git", "info", "exclude")
 
 
+def working_directory() -> str | None:
+    """Where we are; None where that has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def absolute(operands: Sequence[str]) -> list[str]:
     """The operands, absolute and free of symbolic links; the working directory where there are none.
 
     Raises Usage for one that is no path, Precondition where the working directory is needed and gone.
     """
-    try:
-        here = os.getcwd()
-    except OSError:
-        if not operands or not all(map(os.path.isabs, operands)):
-            raise Precondition("the working directory is gone", "name absolute paths") from None
-        here = "/"
+    here = working_directory() or "/"
+    if working_directory() is None and not (operands and all(map(os.path.isabs, operands))):
+        raise Precondition("the working directory is gone", "name absolute paths")
     if not all(operands):
         raise Usage("an empty PATH", "a dot is the working directory: .")
     return [os.path.realpath(os.path.join(here, operand)) for operand in operands or ["."]]

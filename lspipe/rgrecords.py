@@ -58,7 +58,7 @@ class _Unfinished:
 
 
 def split(chunks: Iterable[bytes]) -> Iterator[bytes | Long]:
-    """The records in ripgrep's output, without their newline."""
+    """The records in ripgrep's output. What is left without a newline at the end is half of one, of an rg that died."""
     unfinished = _Unfinished()
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -68,8 +68,6 @@ def split(chunks: Iterable[bytes]) -> Iterator[bytes | Long]:
             last = others.pop()
             yield from others
             unfinished.add(last)
-    if record := unfinished.take():
-        yield record
 
 
 class Line(NamedTuple):

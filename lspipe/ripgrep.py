@@ -43,7 +43,7 @@ def arguments(program: str, look: Look, roots: Sequence[str]) -> list[str]:
     argv += [name for name, on in switches.items() if on]
     argv += [f"--glob={glob}" for glob in look.globs]
     argv += [f"--type={name}" for name in look.types]
-    if look.context and not look.first:
+    if look.context:
         argv.append(f"--context={look.context}")
     return [*argv, "--file=-", "--", *roots]
 

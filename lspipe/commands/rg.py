@@ -73,7 +73,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """The granted part of the paths, and ripgrep."""
     patterns, operands = _asked(opts)
     look = ripgrep.Look(opts.fixed, opts.ignore_case, opts.globs, opts.types, opts.hidden, opts.no_ignore,
-                        opts.context if opts.max_chars else 0, opts.first)
+                        opts.context if opts.max_chars and not opts.first else 0, opts.first)
     plan = None
     if opts.by_words:
         from lspipe import wordfiles

@@ -62,11 +62,6 @@ def test_nothing_that_is_typed_becomes_an_option() -> None:
     assert {"--glob=--pre=x", "--type=--files", "--context=2", "--no-config", "--file=-"} <= set(argv)
 
 
-def test_a_row_a_file_needs_no_context() -> None:
-    argv = ripgrep.arguments("/bin/rg", ripgrep.Look(context=2, first=True), ["/a"])
-    assert "--max-count=1" in argv and "--context=2" not in argv
-
-
 @pytest.mark.parametrize("pattern", ["", "a\nb", "\n"])
 def test_patterns_that_a_line_cannot_hold(pattern: str) -> None:
     with pytest.raises(Usage):
@@ -90,7 +85,7 @@ def test_records_do_not_depend_on_the_pieces(lines: list[bytes], sizes: list[int
         chunks.append(data[at:at + size])
         at += size
     assert list(rgrecords.split(chunks)) == lines
-    assert list(rgrecords.split([data[:-1]])) == lines[:-1] + [line for line in lines[-1:] if line]
+    assert list(rgrecords.split([data[:-1]])) == lines[:-1]
 
 
 @pytest.mark.parametrize("size", [rgrecords.WHOLE + 1, rgrecords.HELD + 1])
