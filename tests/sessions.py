@@ -219,6 +219,155 @@ def jsonlz4(state: Any) -> bytes:
     return mozlz4(orjson.dumps(state))
 
 
+# ---- LevelDB
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes((number & 127 | 128,))
+        number >>= 7
+    return out + bytes((number,))
+
+
+def sized(data: bytes) -> bytes:
+    return varint(len(data)) + data
+
+
+def masked_crc(data: bytes) -> bytes:
+    """The checksum that LevelDB stores behind or before bytes."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def leveldb_log(*payloads: bytes) -> bytes:
+    """A log of these records, cut into fragments where blocks end."""
+    out = b""
+    for payload in payloads:
+        first = True
+        while True:
+            left = 32768 - len(out) % 32768
+            if left < 7:
+                out += bytes(left)
+                continue
+            part, payload = payload[:left - 7], payload[left - 7:]
+            kind = (1 if not payload else 2) if first else (4 if not payload else 3)
+            out += masked_crc(bytes((kind,)) + part) + struct.pack("<HB", len(part), kind) + part
+            first = False
+            if not payload:
+                break
+    return out
+
+
+def batch(sequence: int, *changes: tuple[bytes, bytes | None]) -> bytes:
+    """Changes that were written together; a value of None deletes."""
+    body = b"".join(b"\0" + sized(key) if value is None else b"\1" + sized(key) + sized(value)
+                    for key, value in changes)
+    return struct.pack("<QI", sequence, len(changes)) + body
+
+
+Change = tuple[bytes, int, bytes | None]
+"""(key, sequence number, value; None deletes)."""
+
+
+def leveldb_table(entries: Iterable[Change], *, per_block: int = 4, pack: bool = True) -> bytes:
+    """A sorted table of changes, with `per_block` of them in a block."""
+    ordered = sorted(entries, key=lambda one: (one[0], -one[1]))
+    internal = [(key + struct.pack("<Q", sequence << 8 | (value is not None)), value or b"")
+                for key, sequence, value in ordered]
+    out, listed = b"", []
+    for start in range(0, len(internal), per_block):
+        part = internal[start:start + per_block]
+        placed, out = _leveldb_block(out, part, pack)
+        listed.append((part[-1][0], placed))
+    meta, out = _leveldb_block(out, [], False)
+    found, out = _leveldb_block(out, listed, False)
+    return out + (meta + found).ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+
+
+def _leveldb_block(out: bytes, entries: Sequence[tuple[bytes, bytes]], pack: bool) -> tuple[bytes, bytes]:
+    """(its handle, `out` with the block behind it)."""
+    body, before = b"", b""
+    for key, value in entries:
+        shared = 0
+        while shared < min(len(key), len(before)) and key[shared] == before[shared]:
+            shared += 1
+        body += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
+        before = key
+    body += struct.pack("<II", 0, 1)
+    if pack:
+        body = snappy(body)
+    handle = varint(len(out)) + varint(len(body))
+    body += b"\1" if pack else b"\0"
+    return handle, out + body + masked_crc(body)
+
+
+def snappy(data: bytes) -> bytes:
+    """A Snappy block with literals and with copies of all three widths."""
+    out, start, at, turn = bytearray(varint(len(data))), 0, 0, 0
+    seen: dict[bytes, int] = {}
+    while at < len(data):
+        key = data[at:at + 4]
+        found = seen.get(key)
+        seen[key] = at
+        if found is None or len(key) < 4:
+            at += 1
+            continue
+        length = 4
+        while length < 64 and at + length < len(data) and data[found + length] == data[at + length]:
+            length += 1
+        back, turn = at - found, turn + 1
+        _snappy_literal(out, data[start:at])
+        if turn % 3 == 0:
+            out += bytes((length - 1 << 2 | 3,)) + struct.pack("<I", back)
+        elif back < 2048 and length < 12:
+            out += bytes((back >> 8 << 5 | length - 4 << 2 | 1, back & 255))
+        elif back < 65536:
+            out += bytes((length - 1 << 2 | 2,)) + struct.pack("<H", back)
+        else:
+            out += bytes((length - 1 << 2 | 3,)) + struct.pack("<I", back)
+        at += length
+        start = at
+    _snappy_literal(out, data[start:])
+    return bytes(out)
+
+
+def _snappy_literal(out: bytearray, data: bytes) -> None:
+    if not data:
+        return
+    size = len(data) - 1
+    if size < 60:
+        out.append(size << 2)
+    else:
+        wide = (size.bit_length() + 7) // 8
+        out.append(59 + wide << 2)
+        out += size.to_bytes(wide, "little")
+    out += data
+
+
+def manifest(tables: Iterable[int] = (), log: int = 0, gone: Iterable[int] = ()) -> dict[str, bytes]:
+    """A manifest that lists tables and the first log that counts, and the file that names it."""
+    edits = [b"\1" + sized(b"leveldb.BytewiseComparator") + b"\2" + varint(log) + b"\3\x63\4\x09"]
+    edits += [b"\7\0" + varint(number) + b"\xe8\x07" + sized(b"a" * 9) + sized(b"z" * 9) for number in tables]
+    edits += [b"\6\0" + varint(number) + b"\5\1" + sized(b"k" * 9) for number in gone]
+    return {"CURRENT": b"MANIFEST-000002\n", "MANIFEST-000002": leveldb_log(*edits)}
+
+
+def reading(url: str, title: str | None, *, added: int = NOON, changed: int | None = None, status: int | None = 2,
+            read: int = 0, extra: bytes = b"") -> bytes:
+    """An entry of Chromium's reading list."""
+    out = b"".join(varint(number << 3 | 2) + sized(text.encode())
+                   for number, text in ((1, url), (2, title), (3, url)) if text is not None)
+    numbers = ((4, added), (5, added if changed is None else changed), (6, status), (11, read), (12, added))
+    return out + b"".join(varint(number << 3) + varint(value & (1 << 64) - 1)
+                          for number, value in numbers if value is not None) + extra
+
+
 # ---- Fuzzing
 
 

@@ -1,0 +1,95 @@
+"""Chromium's reading list: what is in the database of `Sync Data/LevelDB` under its keys (pure).
+
+The list of this machine and that of the signed-in account lie side by side. A value is the protocol buffer
+`ReadingListLocal` of components/reading_list/core/proto/reading_list.proto, times in microseconds since 1970.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from lspipe import when
+from lspipe.browsers.leveldb_files import Bad, varint
+
+#: Keys by where an entry comes from; behind each stands the url.
+PREFIXES = {"local": b"reading_list-dt-", "account": b"A-reading_list-dt-"}
+_ID, _TITLE, _URL, _ADDED, _CHANGED, _STATUS, _READ, _MINUTES = 1, 2, 3, 4, 5, 6, 11, 17
+_STATES = {0: "unread", 1: "read", 2: "unseen"}
+
+
+class Reading(NamedTuple):
+    """An entry. `state` is unread (opened once), read or unseen (never opened); times as in a bookmark."""
+
+    url: str
+    title: str | None
+    state: str
+    added: int | None
+    quality: str | None
+    changed: int | None
+    first_read: int | None
+    origin: str
+
+
+def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]:
+    """The entries by the time they were added, the newest first; at the end a None for each that is broken.
+
+    What the account's list repeats of the local one is left out.
+    """
+    found: dict[str, Reading] = {}
+    broken = 0
+    for origin, prefix in PREFIXES.items():
+        for key, value in values.items():
+            if not key.startswith(prefix):
+                continue
+            one = _entry(value, key[len(prefix):], origin, now)
+            if one is None:
+                broken += 1
+            else:
+                found.setdefault(one.url, one)
+    yield from sorted(found.values(), key=lambda one: (-(one.added or 0), one.url))
+    yield from [None] * broken
+
+
+def _entry(value: bytes, key: bytes, origin: str, now: int) -> Reading | None:
+    fields = _fields(value)
+    if fields is None:
+        return None
+    url = _text(fields.get(_URL)) or _text(fields.get(_ID)) or key.decode("utf-8", "replace")
+    if not url:
+        return None
+    status = fields.get(_STATUS, 2)
+    added, quality = _time(fields.get(_ADDED), now)
+    return Reading(url, _text(fields.get(_TITLE)), _STATES.get(status if isinstance(status, int) else 2, "unseen"),
+                   added, quality, _time(fields.get(_CHANGED), now)[0], _time(fields.get(_READ), now)[0], origin)
+
+
+def _text(value: int | bytes | None) -> str | None:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) and value else None
+
+
+def _time(value: int | bytes | None, now: int) -> when.Checked:
+    if isinstance(value, int) and value >> 63:
+        value -= 1 << 64  # Stored as 64 bits without a sign.
+    return when.from_unix_us(value, now)
+
+
+def _fields(data: bytes) -> dict[int, int | bytes] | None:
+    """The last value of each field of a protocol buffer; None where it is broken."""
+    found: dict[int, int | bytes] = {}
+    at = 0
+    try:
+        while at < len(data):
+            tag, at = varint(data, at)
+            kind = tag & 7
+            if kind == 0:
+                found[tag >> 3], at = varint(data, at)
+                continue
+            size = {1: 8, 5: 4}.get(kind)
+            if kind == 2:
+                size, at = varint(data, at)
+            if size is None or at + size > len(data):
+                return None
+            found[tag >> 3] = data[at:at + size]
+            at += size
+    except Bad:
+        return None
+    return found
