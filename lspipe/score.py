@@ -73,8 +73,10 @@ def rerank(
             notes.append("no corpus figures: all words weigh the same")
         pool = _scored(pool, marks, [newness(row, recency, now) for row in pool])
     rest = order[len(pool) :]
-    labels = [label(row) for row in pool] + [held.labels[number] for number in rest]
+    # What is not scored stays behind what is, also behind what waits.
+    labels = [label(row) for row in pool] or [held.labels[number] for number in rest]
     chosen, waiting = spread(labels, caps or {}, every_family)
+    chosen += range(len(labels), len(order))
     counts = {"scored": len(pool), "unscored": len(rest), "waiting": waiting}
 
     def build() -> Iterator[Row]:
