@@ -192,6 +192,8 @@ class Home:
 
     root: Path
     sample: bool = False
+    #: The present of the sample, in µs: NOW.
+    now: int = 1_784_635_200_000_000
     home: Path = field(init=False)
     config: Path = field(init=False)
     state: Path = field(init=False)
@@ -208,7 +210,7 @@ class Home:
 
     def _make_sample(self) -> None:
         """Two browser profiles and notes, as `make demo` has them, all of it granted."""
-        state, now = _sample_state(), 1_784_635_200_000_000  # NOW
+        state, now = _sample_state(), self.now
         chromium = self.home / ".config/chromium/Default"
         firefox = self.home / ".mozilla/firefox/k3x9f2ab.default-release"
         state.chromium(str(chromium), now)

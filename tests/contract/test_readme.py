@@ -1,6 +1,8 @@
 """The README agrees with the code, and every example in it and in the help runs as it is written."""
 
+import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,12 @@ NEEDS_A_PERSON = ("ls-consent grant",)
 @pytest.mark.parametrize(("name", "text"), list(readme.parts()), ids=lambda value: str(value).split("\n")[0][:20])
 def test_made_parts_are_fresh(name: str, text: str) -> None:
     assert text == readme.made(name), "run: python tests/readme.py --write"
+
+
+@pytest.fixture
+def today(tmp_path: Path) -> support.Home:
+    """The sample state as of now: examples say `--since 7d`."""
+    return support.Home(tmp_path, sample=True, now=time.time_ns() // 1000)
 
 
 def _bash(home: support.Home, line: str) -> subprocess.CompletedProcess[bytes]:
@@ -46,11 +54,11 @@ def _needs(line: str) -> str | None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_readme_example(home: support.Home, example: readme.Example) -> None:
+def test_readme_example(today: support.Home, example: readme.Example) -> None:
     missing = _needs(example.command)
     if missing:
         pytest.skip(f"{missing} is not installed")
-    done = _bash(home, example.command)
+    done = _bash(today, example.command)
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     if example.shown:
@@ -60,7 +68,7 @@ def test_readme_example(home: support.Home, example: readme.Example) -> None:
 
 
 @pytest.mark.parametrize(("name", "line"), HELP, ids=lambda value: str(value))
-def test_help_example(home: support.Home, name: str, line: str) -> None:
+def test_help_example(today: support.Home, name: str, line: str) -> None:
     """The examples of --help, over inputs of the names that they use."""
     if line.startswith(NEEDS_A_PERSON):
         pytest.skip("needs a person at a terminal: tests/contract/test_consent_command.py has one")
@@ -68,10 +76,14 @@ def test_help_example(home: support.Home, name: str, line: str) -> None:
     if missing:
         pytest.skip(f"{missing} is not installed")
     assert name in line
-    rows = _bash(home, "ls-history async").stdout
+    rows = _bash(today, "ls-history async").stdout
     for file in ("rows.jsonl", "a.jsonl", "b.jsonl"):
-        (home.home / file).write_bytes(rows)
-    (home.home / "request.json").write_text('{"query": "async"}\n')
-    done = _bash(home, line)
+        (today.home / file).write_bytes(rows)
+    (today.home / "request.json").write_text('{"query": "async"}\n')
+    (today.home / "src").mkdir()
+    (today.home / "src/plan.txt").write_text("TODO: begin\n")
+    grants = json.loads((today.config / "consent.json").read_bytes())["grants"]
+    today.consent(*grants, {"family": "files", "path": str(today.home / "src")})
+    done = _bash(today, line)
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr
