@@ -49,7 +49,8 @@ def history(path: str, count: int = URLS) -> None:
     base.executemany("INSERT INTO urls(url, title, visit_count, last_visit_time) VALUES(?, ?, 1, ?)", urls())
     base.execute("INSERT INTO visits(url, visit_time, from_visit, transition, originator_cache_guid)"
                  " SELECT id, last_visit_time, 0, 805306368, '' FROM urls")
-    base.executescript("CREATE INDEX visits_url_index ON visits(url); CREATE INDEX visits_time_index ON visits(visit_time);"
+    base.executescript("CREATE INDEX visits_url_index ON visits(url);"
+                       "CREATE INDEX visits_time_index ON visits(visit_time);"
                        "CREATE INDEX urls_url_index ON urls(url);")
     base.commit()
     base.close()

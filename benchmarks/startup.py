@@ -6,7 +6,6 @@ import sys
 from harness import Case, environment, measure, scratch
 
 
-
 def main() -> bool:
     """Run the three rows of the table."""
     with scratch() as home:

@@ -49,9 +49,10 @@ NOTES = {
     "cancellation happens at every await point, so `select!` drops the other futures.\nKeep state outside of the"
     " future that may be dropped.\n\n## See also\n\nThe talk about structured concurrency.\n",
     "rust/pin.md": "# Pin\n\nWhy a self-referential future must not move.\n",
-    "journal/2026-07.md": "# July\n\nTried the split keyboard. Baked rye bread.\nRead about async cancellation, at last.\n",
-    "src/worker.py": "import asyncio\n\n\nasync def stop(task: asyncio.Task) -> None:\n    task.cancel()  # cancellation"
-    " is a request\n    await asyncio.wait([task])\n",
+    "journal/2026-07.md": "# July\n\nTried the split keyboard. Baked rye bread.\nRead about async cancellation, at"
+    " last.\n",
+    "src/worker.py": "import asyncio\n\n\nasync def stop(task: asyncio.Task) -> None:\n    task.cancel()"
+    "  # cancellation is a request\n    await asyncio.wait([task])\n",
     "recipes/rye.md": "# Rye bread\n\n500 g rye, 400 g water, 10 g salt. Two days.\n",
 }
 
@@ -126,8 +127,8 @@ def firefox(profile: str, now: int) -> None:
         base.executemany("INSERT INTO moz_historyvisits(from_visit, place_id, visit_date, visit_type, session)"
                          " VALUES(0, ?, ?, 1, 0)", [(number, last - count * DAY) for count in range(visits)])
     added = now - 31 * DAY
-    base.execute("INSERT INTO moz_bookmarks VALUES(7, 1, 2, 5, 0, 'Cancellation in asynchronous programs', ?, ?, 'bookmark0001')",
-                 (added, added))
+    base.execute("INSERT INTO moz_bookmarks VALUES(7, 1, 2, 5, 0, 'Cancellation in asynchronous programs', ?, ?,"
+                 " 'bookmark0001')", (added, added))
     base.execute("INSERT INTO moz_bookmarks VALUES(8, 1, 2, 6, 0, NULL, ?, ?, 'tagentry0001')", (added, added))
     base.commit()
     base.close()

@@ -73,7 +73,7 @@ def field(row: Row, name: str) -> Any:
 
 def keep(row: Row, names: tuple[str, ...]) -> Row:
     """The row with `id` and the named fields alone, nested as they were, in the row's own order."""
-    wanted = {name for name in names} | {"id"}
+    wanted = {*names, "id"}
 
     def pick(value: Row, prefix: str) -> Row:
         kept: Row = {}

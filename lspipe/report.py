@@ -1,5 +1,6 @@
 """What a run has to say beside its rows: errors, warnings, counts, and the report object."""
 
+import contextlib
 import os
 import time
 from collections import Counter
@@ -43,10 +44,8 @@ class Report:
             if hint:
                 text += f"{stream.plain(hint)}\n"
             data = text.encode("utf-8", "replace")
-        try:
+        with contextlib.suppress(OSError):  # Nobody is there to read it, and there is no other place to say so.
             os.write(2, data)
-        except OSError:
-            pass  # Nobody is there to read it, and there is no other place to say so.
 
     def error(self, error: LspipeError) -> None:
         """An error that counts for the exit code."""

@@ -1,6 +1,8 @@
 """What every test may use: an isolated home, and what was measured on the way."""
 
+import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,25 @@ def bare(tmp_path: Path) -> support.Home:
     return support.Home(tmp_path)
 
 
+#: Why tests were not run, and how many.
+NOT_RUN: Counter[str] = Counter()
+#: The one reason that is none to fail for where everything must run: these folders are no programs to install.
+ELSEWHERE = ("no real profiles", "no collections")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        NOT_RUN[reason.removeprefix("Skipped: ")] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With CI=true a test that could not run is a failure."""
+    if os.environ.get("CI") == "true" and exitstatus == 0:
+        if any(not reason.startswith(ELSEWHERE) for reason in NOT_RUN):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Times that are measured and shown, never asserted: a busy machine must not fail a good program."""
     if support.MEASURED:
@@ -37,3 +58,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{len(support.MEASURED)} ends by a signal, slowest {seconds * 1000:.0f} ms ({name})"
         )
+    if NOT_RUN:
+        why = "; ".join(f"{count} x {reason}" for reason, count in NOT_RUN.most_common())
+        terminalreporter.write_line(f"not run: {NOT_RUN.total()} ({why})")

@@ -12,10 +12,10 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import orjson
-from support import ROOT, executables
+import orjson  # noqa: E402
+from support import ROOT, executables  # noqa: E402
 
-from lspipe import schema
+from lspipe import schema  # noqa: E402
 
 README = ROOT / "README.md"
 _PART = re.compile(r"(<!-- begin: (\w+) -->\n)(.*?)(<!-- end: \2 -->)", re.DOTALL)

@@ -10,7 +10,6 @@ the bash that gives the same rows.
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
