@@ -90,32 +90,37 @@ def without_folder(seen: survey.Survey) -> Iterator[Run]:
 def _look(root: str, name: str) -> Run | None:
     """What one entry of the run folder is; None if it is gone by now."""
     path, known = os.path.join(root, name), rundir.bare(name)
+    hold = rundir.Hold("gone")
     try:
         seen = os.lstat(path)
         ours = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o022
         if known is None or not ours:
             return Run(known or ledger.text(name), path, "unknown", "not a run directory of ours")
         hold = rundir.take(path)
-        run = Run(known, path, "dead", found=rundir.read(path), lock=hold.lock)
-    except FileNotFoundError:
-        return None
+        run = Run(known, path, "dead", found=rundir.read(path))
+        if hold.state == "held" and _owner_gone(run):
+            run.heirs = survey.holders(os.path.join(path, "lock"), run.owner["pid"])
+            if not run.heirs:  # he may have ended by now; or another reaper is at work
+                hold = rundir.take(path)
+        run.lock = hold.lock
     except OSError as error:
+        if hold.lock >= 0:
+            os.close(hold.lock)
+        if isinstance(error, FileNotFoundError):
+            return None
         return Run(known or ledger.text(name), path, "unknown", f"cannot be read: {error.strerror}")
     if hold.state == "gone":
         return None
     if hold.state == "held":
-        run.heirs = _heirs(run)
         run.state = "dead" if run.heirs else "live"
     elif reason := _spared(run, name, hold.state, seen.st_mtime):
         run.state, run.reason = "unknown", reason
     return run
 
 
-def _heirs(run: Run) -> tuple[int, ...]:
-    """Who keeps the lock of a dead owner: children of his that were forked and are no other program yet."""
-    if not run.owner or run.path is None or run.found.elsewhere() or not identity.provably_gone(run.owner):
-        return ()
-    return survey.holders(os.path.join(run.path, "lock"), run.owner["pid"])
+def _owner_gone(run: Run) -> bool:
+    """Whether the owner is dead by all that was written of him, whatever the lock says."""
+    return bool(run.owner) and not run.found.elsewhere() and identity.provably_gone(run.owner)
 
 
 def _spared(run: Run, name: str, lock: str, changed: float) -> str | None:
@@ -128,7 +133,7 @@ def _spared(run: Run, name: str, lock: str, changed: float) -> str | None:
     if lock == "none" and not name.startswith(rundir.OLD):
         # Somebody deleted its lock. It is dead all the same if its owner is, by all that was written of him.
         old = time.time() - changed > rundir.HALF_BORN_SECONDS
-        return None if old and run.owner and identity.provably_gone(run.owner) else "has no lock"
+        return None if old and _owner_gone(run) else "has no lock"
     return None
 
 
@@ -147,8 +152,9 @@ def read_members(run: Run, spared: set[int]) -> None:
 def _identify(run: Run, row: Row | None, written: Row | None, spared: set[int]
               ) -> tuple[str, identity.Process | None]:
     """Why a row is no process of ours, or the process, held, if it is the one that was written."""
-    if row is None:
-        return "its row cannot be read", None
+    if row is None:  # torn; or its owner was killed while he released it, and then its process was over
+        over = written is not None and identity.provably_gone(written)
+        return "gone" if over else "its row cannot be read", None
     if not row["owned"]:
         return "attached to, not ours", None
     if written is None:
