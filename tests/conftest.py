@@ -46,9 +46,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """With CI=true a test that could not run is a failure."""
-    if os.environ.get("CI") == "true" and exitstatus == 0:
-        if any(not reason.startswith(ELSEWHERE) for reason in NOT_RUN):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    failed = any(not reason.startswith(ELSEWHERE) for reason in NOT_RUN)
+    if failed and exitstatus == 0 and os.environ.get("CI") == "true":
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -29,7 +29,9 @@ def judge(opts: SimpleNamespace) -> Callable[[Row], str | None]:
     """Every reason why a line does not fit the schema that was asked for."""
 
     def wrong(value: Row) -> str | None:
-        return None if schema.checker(opts.which)(value) else "; ".join(schema.explain(opts.which, value)) or "does not fit"
+        if schema.checker(opts.which)(value):
+            return None
+        return "; ".join(schema.explain(opts.which, value)) or "does not fit"
 
     return wrong
 
