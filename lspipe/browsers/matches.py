@@ -43,12 +43,10 @@ class Matches:
         self.df.append({})
         try:
             self.n[-1] = history.count()
-            for number, url, title, text in history.candidates(judge.likes):
-                strengths = judge.page(url, title, text)
-                if strengths is not None:
-                    if strengths not in found:
-                        found[strengths] = array("q")
-                    found[strengths].append(number)
+            for number, strengths in judge.pages(history.candidates(judge.likes)):
+                if strengths not in found:
+                    found[strengths] = array("q")
+                found[strengths].append(number)
         finally:
             self.df[-1] = judge.df
             history.no_deadline()

@@ -1,6 +1,7 @@
 """Matching and ranking of what browsers keep: fields and their weights, word counts of everything in scope (pure)."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from lspipe import urls, words
 
@@ -8,6 +9,14 @@ from lspipe import urls, words
 TITLE, HOST, PATH, REST, TAGS, FOLDER, TEXT = 1.0, 0.8, 0.7, 0.4, 1.0, 0.6, 0.4
 
 Strengths = tuple[float, ...]
+
+#: Letters and digits that a url encodes. Spaces and marks, encoded or not, are only borders of words.
+_ENCODED = re.compile("%(?:[4-9A-Fa-f]|3[0-9])")
+#: A character that may become ASCII, or nothing, when it is folded: none of the letters and marks of these scripts.
+_FOLDS = re.compile(
+    "[^\x00-\x7f\u0391-\u03a9\u03b1-\u03c9\u0400-\u0482\u048a-\u052f\u05d0-\u05ea\u0620-\u063f\u0641-\u064a\u0e01-\u0e30"
+    "\u2010-\u2027\u2030-\u2046\u2190-\u2211\u2500-\u27bf\u3001-\u3029\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf"
+    "\u4e00-\u9fff\uac00-\ud7a3\U0001f300-\U0001faff]")
 
 
 def fields(url: str, title: str, text: str = "") -> list[words.Field]:
@@ -40,16 +49,22 @@ class Judge:
         #: How many documents matched with which strengths; without results, which terms.
         self._counts: dict[Strengths, int] = {}
 
+    def pages(self, found: Iterable[tuple[int, str, str, str]]) -> Iterator[tuple[int, Strengths]]:
+        """(id, strengths) of the pages that match, of (id, url, title, text)."""
+        for number, url, title, text in found:
+            strengths = self.page(url, title, text)
+            if strengths is not None:
+                yield number, strengths
+
     def page(self, url: str, title: str, text: str) -> Strengths | None:
         """One strength a wanted term, None where the page does not match."""
         if self.likes is not None:
             low = url.lower()
-            if url.isascii() and title.isascii() and "%" not in url and "xn--" not in low and text.isascii():
+            plain = url.isascii() and "xn--" not in low and not ("%" in url and _ENCODED.search(url))
+            if plain and title.isascii() and text.isascii():
                 if self._simple:
-                    strengths = self._ascii(url, low, title, text)
-                    self._count(strengths)
-                    return strengths if any(strengths) else None
-            elif not self._may_hold(url, title, text):
+                    return self._ascii(url, low, title, text)
+            elif not self._may_hold(url, low, plain, f"{title} {text}" if text else title):
                 return None
         return self(fields(url, title, text))
 
@@ -66,12 +81,12 @@ class Judge:
         if any(strengths):
             self._counts[strengths] = self._counts.get(strengths, 0) + 1
 
-    def _ascii(self, url: str, low_url: str, title: str, text: str) -> Strengths:
+    def _ascii(self, url: str, low_url: str, title: str, text: str) -> Strengths | None:
         """What a Matcher would say of `fields`, for single words and ASCII text, without making them all."""
         found = []
         low_title, parts = title.lower(), None
         for word in self._simple:
-            best = TITLE * _ascii_strength(word, title, low_title) if word in low_title else 0.0
+            best = _ascii_strength(word, title, low_title) if word in low_title else 0.0
             if best < HOST and word in low_url:
                 if parts is None:
                     parts = [(weight, part, part.lower())
@@ -82,17 +97,22 @@ class Judge:
             if best < TEXT and text:
                 best = max(best, TEXT * _ascii_strength(word, text, text.lower()))
             found.append(best)
-        return tuple(found)
+        strengths = tuple(found)
+        self._count(strengths)
+        return strengths if any(found) else None
 
-    def _may_hold(self, url: str, title: str, text: str) -> bool:
-        """Whether it is worth taking the document apart."""
+    def _may_hold(self, url: str, low_url: str, plain: bool, shown: str) -> bool:
+        """Whether it is worth taking the document apart: one of the words is in it once it is decoded and folded."""
         assert self.likes is not None
-        low = url.lower()
-        found = low if url.isascii() and "%" not in url and "xn--" not in low else words.fold(urls.url_words(url))
-        if any(word in found for word in self.likes):
-            return True
-        found = words.fold(f"{title} {text}" if text else title)
-        return any(word in found for word in self.likes)
+        low = shown.lower()
+        for word in self.likes:
+            if word in low_url or word in low:
+                return True
+        folded = "" if plain else words.fold(urls.url_words(url))
+        if _FOLDS.search(shown):
+            # No word holds a space, and what is ASCII between two of them has been looked at.
+            folded += " " + words.fold(" ".join([part for part in shown.split() if not part.isascii()]))
+        return any(word in folded for word in self.likes)
 
     @property
     def df(self) -> dict[str, int]:

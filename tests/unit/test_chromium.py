@@ -473,3 +473,11 @@ def test_folders_and_tags() -> None:
     assert added_within(mark, NOON, NOON + 1) and not added_within(mark, NOON + 1, None)
     assert not added_within(mark, None, NOON) and added_within(mark._replace(added=None), None, None)
     assert not added_within(mark._replace(added=None), NOON, None)
+
+
+def test_letters_that_need_no_folding() -> None:
+    """The characters that are passed over never become, or hide between, ASCII letters."""
+    for code in (*range(0x80, 0xD800), *range(0xE000, 0x20000)):
+        if not ranking._FOLDS.search(chr(code)):
+            folded = words.fold(chr(code))
+            assert folded and not any(char.isascii() and char.isalnum() for char in folded), hex(code)
