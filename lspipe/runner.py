@@ -9,101 +9,21 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import click
 
-from lspipe import ledger, options, sandbox, stream
-from lspipe.exits import Bug, Exit, LspipeError, NotFound, Precondition, Usage, WriteFailed, strongest
+from lspipe import inputs, ledger, options, sandbox, schema, stream
+from lspipe.exits import Bug, Exit, LspipeError, Precondition, Usage, WriteFailed, strongest
 from lspipe.report import Report
 from lspipe.row import Row
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Stopped(BaseException):
-    """Raised by the signal handler; nothing but the runner may catch it."""
-
-
-class ReaderLeft(BaseException):
-    """stdout's reader is gone: an ordinary end."""
-
-
-@dataclass
-class Reach:
-    """What a command may touch once it is locked down, as paths; and what it has opened before."""
-
-    read: list[str | int] = field(default_factory=list)
-    execute: list[str | int] = field(default_factory=list)
-    write: list[str | int] = field(default_factory=list)
-    may_signal: bool = False
-    #: Whatever the command's `reach` wants to hand to its `rows`.
-    given: Any = None
-
-
-class Clock:
-    """The time left of --timeout. It stands still while stdout's reader takes its time."""
-
-    def __init__(self, limit: float | None, waited: Callable[[], float]) -> None:
-        self._limit = limit
-        self._began = time.monotonic()
-        self._waited = waited
-        self.expired_once = False
-
-    def left(self, ceiling: float | None = None) -> float | None:
-        """Seconds left, at most `ceiling`; None where nothing bounds it."""
-        if self._limit is None:
-            return ceiling
-        left = max(0.0, self._limit - (time.monotonic() - self._began - self._waited()))
-        return left if ceiling is None else min(left, ceiling)
-
-    def expired(self) -> bool:
-        """Whether time is over. A command that sees it stops looking and yields what it has."""
-        if self._limit is not None and self.left() == 0.0:
-            self.expired_once = True
-        return self.expired_once
-
-
-class Run:
-    """One invocation, as a command's generator sees it."""
-
-    def __init__(self, name: str, opts: SimpleNamespace, argv: Sequence[str]) -> None:
-        self.name = name
-        self.options = opts
-        self.argv = list(argv)
-        self.report = Report(name)
-        self.report.log_json = getattr(opts, "log", "text") == "json"
-        self.now = time.time_ns() // 1000
-        self.writer = stream.Writer(1, getattr(opts, "line_buffered", False))
-        self.clock = Clock(getattr(opts, "timeout", None), lambda: self.writer.waited)
-        self.ledger: ledger.Run | None = None
-        self.reach = Reach()
-        self.since: int | None = None
-        self.until: int | None = None
-        self.stdout_closed = False
-        #: Called with (spent) resources last in, first out, whatever happens.
-        self.closing = contextlib.ExitStack()
-
-    def need_ledger(self) -> ledger.Run:
-        """The run directory, for a command that is about to own something. Raises Precondition without one."""
-        if self.ledger is None:
-            raise Precondition("cannot register in the ledger, so nothing may be started",
-                               "make the state folder writable, or name another: LSPIPE_STATE_HOME")
-        return self.ledger
-
-    def write(self, data: bytes) -> None:
-        """Text for stdout, of executables that do not print rows."""
-        if self.stdout_closed:
-            raise WriteFailed("cannot write: standard output is closed")
-        try:
-            self.writer.write(data)
-        except BrokenPipeError:
-            raise ReaderLeft from None
-
+from lspipe.run import Reach as Reach
+from lspipe.run import ReaderLeft
+from lspipe.run import Run as Run
+from lspipe.signals import Signals, Stopped
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
 
@@ -142,7 +62,7 @@ class Tool:
 
 def execute(tool: Tool, argv: Sequence[str]) -> int:
     """Run `tool`; the exit code, or a signal's number, negative, where the process should die by it."""
-    signals = _Signals()
+    signals = Signals()
     closed = _occupy_closed_fds()
     os.umask(0o077)
     run: Run | None = None
@@ -218,42 +138,6 @@ def _occupy_closed_fds() -> set[int]:
     return closed
 
 
-class _Signals:
-    """INT, TERM and HUP raise Stopped once. A second INT after an INT leaves the rest to ls-clean.
-
-    The handler stays until the end and does nothing by then: where the system's SIG_IGN took its place, Python would
-    complain of every signal that came at the same moment as the first.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._over = False
-
-    def __enter__(self) -> "_Signals":
-        for number in _SIGNALS:
-            # A parent that ignores HUP (nohup) or INT (a background job) means it.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ignore()
-        if self.number:
-            raise Stopped  # Also where a library swallowed it, as SQLite does in a callback.
-
-    def _handle(self, number: int, _frame: object) -> None:
-        if self.number or self._over:
-            return
-        self.number = number
-        if number == signal.SIGINT:
-            signal.signal(number, signal.SIG_DFL)  # For a second Ctrl-C of an impatient person.
-        raise Stopped
-
-    def ignore(self) -> None:
-        """Let clean-up run to its end."""
-        self._over = True
-
-
 def _open_report(opts: SimpleNamespace) -> int:
     if not opts.report:
         return -1
@@ -297,14 +181,9 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
     if tool.sweeps:
         ledger.sweep()
     _register(tool, run)
-    inputs = _open_inputs(run) if reads else []
+    opened = inputs.open_all(run) if reads else []
     if tool.opening is not None:
         tool.opening(run.options, run)
-    check = None
-    if reads or tool.cli.emits is not None:
-        from lspipe import schema
-
-        check = schema
     if tool.locks or run.options.sandbox_report:
         lock_down(run)
     if run.options.sandbox_report:
@@ -314,8 +193,8 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
             run.write(stream.dumps(answer))
         run.writer.flush()
         return
-    upstream = _upstream(tool, run, inputs, check)
-    _pump(tool, run, upstream, check)
+    wrong = tool.judge(run.options) if tool.judge is not None else inputs.judge(tool.cli.reads)
+    _pump(tool, run, inputs.rows(run, opened, wrong))
 
 
 def _register(tool: Tool, run: Run) -> None:
@@ -357,66 +236,7 @@ def lock_down(run: Run) -> None:
         run.report.note(f"sandbox: {state.detail}" if state.detail else "sandbox: " + ", ".join(weak))
 
 
-def _open_inputs(run: Run) -> list[tuple[str, int]]:
-    """(name, descriptor) of each operand, stdin without one. What cannot be opened is said; the rest goes on."""
-    inputs: list[tuple[str, int]] = []
-    for name in run.options.files or ["-"]:
-        shown = options.printable(name)
-        if name == "-":
-            inputs.append((shown, 0))
-            continue
-        try:
-            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-            os.read(fd, 0)  # A directory opens, and says so only here.
-            inputs.append((shown, fd))
-        except FileNotFoundError:
-            run.report.error(NotFound(f"cannot open '{shown}': no such file"))
-        except OSError as error:
-            run.report.skip(f"cannot read '{shown}': {(error.strerror or '').lower()}", "not-readable", input=shown)
-    return inputs
-
-
-def _upstream(tool: Tool, run: Run, inputs: list[tuple[str, int]], schema: Any) -> Iterator[Row]:
-    """The rows of every input in turn, checked as they enter."""
-    if not inputs:
-        return
-    wrong = tool.judge(run.options) if tool.judge is not None else _judge(tool.cli.reads, schema)
-    for name, fd in inputs:
-        def skip(number: int, reason: str, name: str = name) -> None:
-            message = f"{name}: line {number}: {reason}"
-            if run.options.strict:
-                raise LineRefused(message)
-            run.report.skip(message, reason, input=name, line=number)
-
-        try:
-            for row in stream.rows(fd, skip, wrong):
-                run.report.rows_in += 1
-                yield row
-        except OSError as error:
-            run.report.skip(f"cannot read '{name}': {(error.strerror or '').lower()}", "not-readable", input=name)
-        if fd != 0:
-            os.close(fd)
-
-
-def _judge(name: str | None, schema: Any) -> Callable[[Row], str | None]:
-    """What is wrong with a row, by schema `name`; compiled when the first one comes."""
-    checking: list[Callable[[Any], bool]] = []
-
-    def wrong(row: Row) -> str | None:
-        if not checking:
-            checking.append(schema.checker(name))
-        return None if checking[0](row) else str(schema.reason(name, row))
-
-    return wrong
-
-
-class LineRefused(LspipeError):
-    """A line that is not a row ended the run (--strict)."""
-
-    code = Exit.SKIPPED
-
-
-def _pump(tool: Tool, run: Run, upstream: Iterator[Row], schema: Any) -> None:
+def _pump(tool: Tool, run: Run, upstream: Iterator[Row]) -> None:
     """From the generator to stdout, at most --limit rows."""
     emits = tool.cli.emits
     judged = tool.judge is None
@@ -431,9 +251,9 @@ def _pump(tool: Tool, run: Run, upstream: Iterator[Row], schema: Any) -> None:
                     run.write(item)
                     continue
                 if check is None and judged:
-                    check = schema.checker(emits)
+                    check = schema.checker(str(emits))
                 if check is not None and not check(item):
-                    raise Bug(f"made a row that is none: {schema.reason(emits, item)}")
+                    raise Bug(f"made a row that is none: {schema.reason(str(emits), item)}")
                 run.report.rows_out += 1
                 run.write(stream.dumps(item))
                 if run.report.rows_out == limit:

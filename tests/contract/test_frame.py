@@ -13,7 +13,8 @@ import orjson
 import pytest
 import support
 
-from lspipe import runner, schema
+from lspipe import schema
+from lspipe.run import Clock
 
 #: A command of its own; `BODY` is its generator. Descriptors 3 and 4 are there for events.
 _TOOL = '''"""Made for a test.
@@ -128,17 +129,17 @@ while not run.clock.expired():
 
 def test_the_clock_stands_still_for_a_slow_reader() -> None:
     waited = 0.0
-    clock = runner.Clock(0.05, lambda: waited)
+    clock = Clock(0.05, lambda: waited)
     began = time.monotonic()
     while not clock.expired():
         assert time.monotonic() - began < support.PATIENCE
     assert time.monotonic() - began >= 0.05
     waited = 1000.0
-    slow = runner.Clock(0.05, lambda: waited)
+    slow = Clock(0.05, lambda: waited)
     assert slow.left() and not slow.expired() and slow.left(0.01) == 0.01
-    assert runner.Clock(None, lambda: 0.0).left() is None
-    assert runner.Clock(None, lambda: 0.0).left(3) == 3
-    assert not runner.Clock(None, lambda: 0.0).expired()
+    assert Clock(None, lambda: 0.0).left() is None
+    assert Clock(None, lambda: 0.0).left(3) == 3
+    assert not Clock(None, lambda: 0.0).expired()
 
 
 @contextmanager

@@ -14,7 +14,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
 PURE = {"exits", "row", "when", "words", "urls", "merge", "fuse", "lexical", "score", "snippet", "redact", "journal",
         "narrow"}
-LEVELS = {**dict.fromkeys(PURE, 0), "access": 2, "options": 2, "runner": 2, "pipeline": 2, "request": 2}
+FRAME = {"access", "options", "run", "inputs", "runner", "pipeline", "request"}
+LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
 
 #: Who may import the browsers: their commands, consent (what is there to grant), and later the index.
 BROWSER_COMMANDS = {"history", "bookmarks", "tabs", "downloads", "reading", "consent"}
