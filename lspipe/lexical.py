@@ -216,4 +216,4 @@ def _nearness(asked: Sequence[Unit], found: Mapping[int, Sequence[int]]) -> floa
             if other != number and distance:
                 pair = (number, other) if number < other else (other, number)
                 least[pair] = min(distance, least.get(pair, distance))
-    return sum(min(asked[a].idf, asked[b].idf) / (apart * apart) for (a, b), apart in sorted(least.items()))
+    return sum(min(asked[a].idf, asked[b].idf) / (apart * apart) for (a, b), apart in least.items())

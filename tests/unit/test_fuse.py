@@ -138,6 +138,20 @@ def test_weights_of_nothing() -> None:
     assert [item["score"] for item in found] == [0.0, 0.0]
 
 
+def test_one_ranked_list_keeps_its_scores_and_anything_else_is_fused() -> None:
+    done = [row("history", "https://h/", 1, score=1.0), row("files", "file:///f", 2, score=0.25)]
+    found = fuse(done, weights={"files": 9}, k=7)
+    assert found.again
+    assert [(item["url"], item["score"]) for item in found.rows] == [("https://h/", 1.0), ("file:///f", 0.25)]
+    for change in ({"rank": 3}, {"rank": 1}, {"score": 1.5}, {"score": -0.1}, {"score": 0.1234567},
+                   {"url": "https://h/#x"}):
+        other = fuse([done[0], {**done[1], **change}])
+        assert not other.again, change
+        assert 0.25 not in [item["score"] for item in other.rows]
+    assert not fuse([done[0], row("files", "file:///f", None, score=0.25)]).again
+    assert not fuse([done[0], row("files", "file:///f", 2)]).again
+
+
 # Filling in
 
 

@@ -185,10 +185,16 @@ def test_what_is_excluded_and_where_is_not_scored() -> None:
 
 
 def test_nearer_is_better() -> None:
-    texts = ["rust async", "rust b async", "rust b c async", "rust " + "b " * 20 + "async"]
+    texts = ["rust " + "b " * between + "async" for between in (0, 1, 2, 5, 15, 16)]
     found = [mark.proximity for mark in marks("rust async", *(row(text=text) for text in texts))]
-    assert found == sorted(found, reverse=True) and len(set(found)) == 4 and found[-1] == 0
+    assert found == sorted(found, reverse=True) and len(set(found)) == len(texts) and found[-1] == 0
     assert marks("rust async", row("rust", text="async"))[0].proximity == 0
+
+
+def test_words_that_were_cut_apart_stand_nowhere() -> None:
+    """They are found, but beside each other they are not."""
+    mark, = marks("javascript typescript", row(text="JavaScript " + "b " * 30 + "TypeScript"))
+    assert mark.coverage == 1 and mark.proximity == 0
 
 
 def test_nearness_by_hand() -> None:
