@@ -10,6 +10,9 @@ TITLE, HOST, PATH, REST, TAGS, FOLDER, TEXT = 1.0, 0.8, 0.7, 0.4, 1.0, 0.6, 0.4
 
 Strengths = tuple[float, ...]
 
+_ADDRESS = (HOST, PATH, REST)
+#: The same parts as `urls.word_parts` has, of an address without user, port and encoded characters.
+_CUT = re.compile(r"https?://([^/?#@:%]*)([^?#%]*)([^%]*)\Z").match
 #: Letters and digits that a url encodes. Spaces and marks, encoded or not, are only borders of words.
 _ENCODED = re.compile("%(?:[4-9A-Fa-f]|3[0-9])")
 #: A character that may become ASCII, or nothing, when it is folded: none of the letters and marks of these scripts.
@@ -50,21 +53,44 @@ class Judge:
         self._counts: dict[Strengths, int] = {}
 
     def pages(self, found: Iterable[tuple[int, str, str, str]]) -> Iterator[tuple[int, Strengths]]:
-        """(id, strengths) of the pages that match, of (id, url, title, text)."""
+        """(id, strengths) of the pages that match, of (id, url, title, text).
+
+        Of a million urls most that come here are ASCII and match: they are judged in this loop, by the rule that a
+        Matcher has for `fields`, without making them.
+        """
+        simple, counts, nothing = self._simple, self._counts, (0.0,) * len(self._simple)
         for number, url, title, text in found:
-            strengths = self.page(url, title, text)
-            if strengths is not None:
+            low_url = url.lower()
+            if not simple or text or not title.isascii() or not _is_plain(url, low_url):
+                judged = self.page(url, title, text)
+                if judged is not None:
+                    yield number, judged
+                continue
+            low, parts = title.lower(), None
+            strengths: Strengths = ()
+            for word in simple:
+                best = _ascii_strength(word, title, low) if word in low else 0.0
+                if best < HOST and word in low_url:
+                    if parts is None:
+                        cut = _CUT(url)
+                        parts = cut.groups() if cut is not None else urls.word_parts(url)
+                    for weight, part in zip(_ADDRESS, parts, strict=True):
+                        if best < weight:
+                            low_part = part.lower()
+                            if word in low_part:
+                                best = max(best, weight * _ascii_strength(word, part, low_part))
+                strengths += (best,)
+            if strengths != nothing:
+                counts[strengths] = counts.get(strengths, 0) + 1
                 yield number, strengths
 
     def page(self, url: str, title: str, text: str) -> Strengths | None:
         """One strength a wanted term, None where the page does not match."""
         if self.likes is not None:
             low = url.lower()
-            plain = url.isascii() and "xn--" not in low and not ("%" in url and _ENCODED.search(url))
-            if plain and title.isascii() and text.isascii():
-                if self._simple:
-                    return self._ascii(url, low, title, text)
-            elif not self._may_hold(url, low, plain, f"{title} {text}" if text else title):
+            plain = _is_plain(url, low)
+            shown = f"{title} {text}" if text else title
+            if not (plain and shown.isascii()) and not self._may_hold(url, low, plain, shown):
                 return None
         return self(fields(url, title, text))
 
@@ -80,26 +106,6 @@ class Judge:
     def _count(self, strengths: Strengths) -> None:
         if any(strengths):
             self._counts[strengths] = self._counts.get(strengths, 0) + 1
-
-    def _ascii(self, url: str, low_url: str, title: str, text: str) -> Strengths | None:
-        """What a Matcher would say of `fields`, for single words and ASCII text, without making them all."""
-        found = []
-        low_title, parts = title.lower(), None
-        for word in self._simple:
-            best = _ascii_strength(word, title, low_title) if word in low_title else 0.0
-            if best < HOST and word in low_url:
-                if parts is None:
-                    parts = [(weight, part, part.lower())
-                             for weight, part in zip((HOST, PATH, REST), urls.word_parts(url), strict=True)]
-                for weight, part, low in parts:
-                    if weight > best and word in low:
-                        best = max(best, weight * _ascii_strength(word, part, low))
-            if best < TEXT and text:
-                best = max(best, TEXT * _ascii_strength(word, text, text.lower()))
-            found.append(best)
-        strengths = tuple(found)
-        self._count(strengths)
-        return strengths if any(found) else None
 
     def _may_hold(self, url: str, low_url: str, plain: bool, shown: str) -> bool:
         """Whether it is worth taking the document apart: one of the words is in it once it is decoded and folded."""
@@ -130,6 +136,11 @@ class Judge:
     def score(self, strengths: Strengths, n: int, df: dict[str, int]) -> float:
         """How much of the query is covered, rare words counting more."""
         return round(words.coverage_score(words.Match((), strengths), self.query, n, df), 6)
+
+
+def _is_plain(url: str, low: str) -> bool:
+    """Whether the words of a url can be read in it as it is stored."""
+    return url.isascii() and "xn--" not in low and not ("%" in url and _ENCODED.search(url))
 
 
 def _ascii_strength(word: str, text: str, low: str) -> float:

@@ -308,7 +308,9 @@ def test_strengths_of_the_shortcut_are_those_of_a_matcher(title: str, url: str, 
     query = words.parse(" ".join(terms))
     if query.wanted:
         found = words.Matcher(query).match(ranking.fields(url, title))
-        assert ranking.Judge(query).page(url, title, "") == (None if found is None else found.strengths)
+        expected = None if found is None else found.strengths
+        assert ranking.Judge(query).page(url, title, "") == expected
+        assert list(ranking.Judge(query).pages([(1, url, title, "")])) == ([] if expected is None else [(1, expected)])
 
 
 def test_words_of_every_script(tmp_path: Path) -> None:
