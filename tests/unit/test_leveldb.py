@@ -163,6 +163,22 @@ def test_a_broken_record_costs_itself() -> None:
     assert sorted(found) == [LOCAL + b"%d" % number for number in (0, 1, 3, 4)]
 
 
+def fragment(kind: int, data: bytes) -> bytes:
+    return sessions.masked_crc(bytes((kind,)) + data) + struct.pack("<HB", len(data), kind) + data
+
+
+def test_fragments_that_do_not_fit_together() -> None:
+    one, two = batch(1, (KEYS[0], b"one")), batch(2, (KEYS[1], b"two"))
+    alone = [fragment(3, one), fragment(4, one), fragment(5, one), fragment(2, one), fragment(2, one[:9])]
+    for start in (*alone, b"".join(alone)):
+        assert values({"000001.log": start + fragment(1, two)}) == {KEYS[1]: b"two"}
+        whole = fragment(2, two[:5]) + fragment(3, two[5:20]) + fragment(4, two[20:])
+        assert values({"000001.log": start + whole}) == {KEYS[1]: b"two"}
+    # What comes between two parts of a record ends it.
+    torn = fragment(2, one[:9]) + fragment(1, two) + fragment(4, one[9:])
+    assert values({"000001.log": torn}) == {KEYS[1]: b"two"}
+
+
 def test_a_wrong_length_costs_the_rest_of_the_block() -> None:
     filler = batch(1, (b"filler", bytes(33_000)))
     data = bytearray(leveldb_log(batch(0, (KEYS[0], b"one")), filler, batch(2, (KEYS[1], b"two"))))
@@ -203,6 +219,19 @@ def test_a_table_without_end() -> None:
     for bad in (b"", good[:-1], good[1:], bytes(48), good[:-48] + b"\xff" * 40 + good[-8:]):
         assert values({"000001.ldb": bad, "000002.ldb": leveldb_table([(KEYS[1], 1, b"two")])}, broken=1) == {
             KEYS[1]: b"two"}
+
+
+@pytest.mark.parametrize("bad", [
+    b"\x01\x09\x01" + KEYS[0][:9] + b"x",  # Shares with a key that is not there.
+    b"\0\x63\x01" + KEYS[0], b"\0\x03\x7f" + KEYS[0], b"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0" + KEYS[0],
+    b"\0\x03\0abc",  # Too short for a sequence number.
+])
+def test_broken_entries(bad: bytes) -> None:
+    block = bad + struct.pack("<II", 0, 1) + b"\0"
+    out = block + sessions.masked_crc(block)
+    found, out = sessions._leveldb_block(out, [(b"\xff" * 9, b"\0" + sessions.varint(len(block) - 1))], False)
+    data = out + (b"\0\0" + found).ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+    assert values({"000001.ldb": data}, broken=1) == {}
 
 
 def test_other_compressions_are_counted() -> None:
@@ -289,6 +318,14 @@ def test_broken_snappy_blocks(data: bytes) -> None:
 def test_a_forged_size_of_snappy_allocates_nothing() -> None:
     data = sessions.varint(1 << 31) + bytes(1000)
     assert sessions.peak(lambda: pytest.raises(leveldb_files.Bad, leveldb_files.snappy, data)) < 1 << 20
+
+
+def test_a_block_that_unpacks_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sessions.snappy(bytes(5000))
+    assert len(leveldb_files.snappy(data)) == 5000
+    monkeypatch.setattr(leveldb_files, "_LARGEST", 4999)
+    with pytest.raises(leveldb_files.Bad):
+        leveldb_files.snappy(data)
 
 
 @pytest.mark.parametrize(("data", "expected"), [

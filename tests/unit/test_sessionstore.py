@@ -1,5 +1,6 @@
 """sessionstore: the tabs of Firefox and Zen, and stores in which nothing is what it should be."""
 
+import contextlib
 import copy
 from typing import Any
 
@@ -306,26 +307,29 @@ WHOLE = firefox_state(
     _closedWindows=[{"tabs": [firefox_tab(A)], "closedAt": 7}], savedGroups=[{"id": "s", "tabs": [{"state": {}}]}])
 
 
-@st.composite
-def spoilt(draw: Any) -> Any:
+def paths(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The keys that lead to every value inside a value."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [path for key in keys for path in ((*above, key), *paths(value[key], (*above, key)))]
+
+
+def spoilt(changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
     """A store of which some values are something else."""
-    state: Any = copy.deepcopy(WHOLE)
-    for _ in range(draw(st.integers(1, 4))):
-        at: Any = state
-        while True:
-            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-            if not keys:
-                break
-            key = draw(st.sampled_from(keys))
-            if not isinstance(at[key], dict | list) or draw(st.integers(0, 4)) == 0:
-                at[key] = draw(JUNK)
-                break
-            at = at[key]
+    state = orjson.loads(orjson.dumps(WHOLE))
+    for path, junk in changes:
+        at = state
+        with contextlib.suppress(LookupError, TypeError):
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = junk
     return state
 
 
+SPOILT = st.lists(st.tuples(st.sampled_from(paths(WHOLE)), JUNK), min_size=1, max_size=4).map(spoilt)
+
+
 @sessions.fuzzed()
-@given(state=spoilt())
+@given(state=SPOILT)
 @example(state={"windows": [{"tabs": [{"entries": [{"url": A}], "index": 10 ** 400}], "selected": {}}]})
 @example(state={"windows": [{"tabs": [firefox_tab(A, groupId=[])], "folders": [{"id": [], "parentId": {}}]}]})
 def test_fuzz_of_values(state: Any) -> None:

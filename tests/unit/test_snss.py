@@ -473,13 +473,29 @@ def test_fuzz(read: Any, data: bytes) -> None:
         assert sum(1 for _ in one.entries) <= len(data)
 
 
-def test_more_tabs_than_anybody_has() -> None:
-    many = b"SNSS\1\0\0\0" + b"".join(sessions.record(0, struct.pack("<ii", 1, tab)) for tab in range(60_000))
+@pytest.mark.parametrize("commands", [
+    [(0, struct.pack("<ii", 1, number)) for number in range(101)],
+    [(9, struct.pack("<ii", number, 0)) for number in range(101)],
+    [sessions.group(number, "G", 1) for number in range(101)],
+])
+def test_more_things_than_anybody_has(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[int, bytes]]) -> None:
+    monkeypatch.setattr(snss, "THINGS", 100)
+    assert opened(*commands[:100]) == []
     with pytest.raises(Unusable, match="more than any browser"):
-        snss.open_tabs(many, "Session_1", NOW)
-    closings = b"SNSS\1\0\0\0" + b"".join(sessions.record(4, struct.pack("<ii", tab, 0)) for tab in range(60_000))
+        opened(*commands)
+
+
+@pytest.mark.parametrize("commands", [
+    [(4, struct.pack("<ii", number, 0)) for number in range(101)],
+    [sessions.closed_window(0, 200), *((4, struct.pack("<ii", number, 0)) for number in range(1, 101))],
+    [(4, struct.pack("<ii", 0, 0)), *((1, sessions.navigation(0, 0, A)) for _ in range(101))],
+])
+def test_more_closed_than_anybody_has(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[int, bytes]]) -> None:
+    monkeypatch.setattr(closedtabs, "THINGS", 100)
+    monkeypatch.setattr(closedtabs, "PAGES", 100)
+    assert len(closed(*commands[:-1])) <= 1
     with pytest.raises(Unusable, match="more than any browser"):
-        closedtabs.closed_tabs(closings, "Tabs_1", NOW)
+        closed(*commands)
 
 
 def test_pruning_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
