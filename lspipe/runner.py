@@ -23,7 +23,7 @@ from lspipe.row import Row
 from lspipe.run import Reach as Reach
 from lspipe.run import ReaderLeft
 from lspipe.run import Run as Run
-from lspipe.signals import Signals, Stopped
+from lspipe.signals import ENDING, Signals, Stopped
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
 
@@ -198,12 +198,16 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
 
 
 def _register(tool: Tool, run: Run) -> None:
+    # A signal waits until there is somebody who takes away what was made.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         run.ledger = ledger.register(tool.name, options.option_names(run.argv), tool.cli.kind)
         run.report.registered = True
     except (LspipeError, OSError) as error:
         # One that owns nothing may go on: need_ledger() stops the others before they create anything.
         run.report.note(f"not registered: {error}")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def rules(run: Run) -> sandbox.Rules:

@@ -1,6 +1,7 @@
 """The frame around every executable, seen from a command that misbehaves."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -251,3 +252,27 @@ def test_a_report_says_the_code_of_a_signal(bare: support.Home) -> None:
         support.end_by(process, signal.SIGTERM, what="report")
     facts = orjson.loads(report.read_bytes())
     assert facts["exit"] == 143 and schema.explain("report", facts) == []
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
+@pytest.mark.parametrize("call", ["flock", "rename", "unlink", "rmdir"])
+def test_a_signal_at_a_birth_or_a_death_leaves_nothing(call: str, bare: support.Home) -> None:
+    """It comes with each of the calls that make the run's directory, or take it away, in turn."""
+    calls = {"rename": "?rename,?renameat,?renameat2", "unlink": "?unlink,?unlinkat",
+             "rmdir": "?rmdir,?unlinkat"}.get(call, call)
+    ends = set()
+    for number in range(1, 9):
+        log = bare.root / "trace"
+        done = subprocess.run(
+            ["strace", "-qq", "-o", log, "-e", f"trace={calls}", "-e", f"inject={calls}:signal=TERM:when={number}",
+             *support.command("ls-check")],
+            env=bare.env(), stdin=subprocess.DEVNULL, capture_output=True, timeout=support.PATIENCE)
+        if done.stderr.startswith(b"strace: "):
+            pytest.skip(f"strace cannot: {done.stderr.decode()}")
+        sent = b"SIGTERM" in log.read_bytes()
+        assert (done.returncode in (0, -signal.SIGTERM), done.stdout, done.stderr) == (True, b"", b"")
+        assert not bare.runs, f"{call} {number}"
+        if not sent:
+            break
+        ends.add(done.returncode)
+    assert ends, "no signal was sent"
