@@ -1,4 +1,7 @@
-"""Several rows that are the same result made one, and the corpus figures of many rows united (pure)."""
+"""Several rows that are the same result made one, and the corpus figures of many rows united (pure).
+
+Modules that most rows do not need are imported where one does: starting is what most runs spend their time on.
+"""
 
 import functools
 import re
@@ -7,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from lspipe import urls, words
 from lspipe.row import Row, identify, is_private
 
 #: How many other matching lines a merged file names.
@@ -22,6 +24,8 @@ def place_of(url: str) -> str:
     """What makes two urls the same result: the path of a file, else the canonical url."""
     if _CANONICAL.match(url):
         return url
+    from lspipe import urls
+
     if url[:5].lower() == "file:":
         try:
             return "file:" + urls.file_path(url).decode("utf-8", "surrogateescape")
@@ -93,6 +97,8 @@ def _lines(row: Row) -> list[int]:
 @functools.lru_cache(maxsize=8)
 def _places(query: str) -> dict[str, int]:
     """Where each word of the query stands in it."""
+    from lspipe import words
+
     places: dict[str, int] = {}
     for term in words.parse(query).wanted:
         places.setdefault(term.text, len(places))

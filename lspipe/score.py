@@ -7,16 +7,17 @@ or over the first rows of it, gives the same bytes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from lspipe import when
 from lspipe.exits import Usage
 from lspipe.fuse import DIGITS, Label, label, spread
-from lspipe.lexical import Marks, lexical
 from lspipe.merge import Corpora, pack
 from lspipe.row import Row, normalize_query
+
+if TYPE_CHECKING:
+    from lspipe.lexical import Marks
 
 PROXIMITY = 0.2
 COVERAGE = 0.1
@@ -59,6 +60,10 @@ def rerank(
     held = _Held()
     for row in rows:
         held.add(row)
+    if not held.packed:
+        return Reranked(iter(()), query or "", {"scored": 0, "unscored": 0, "waiting": 0}, False, ())
+    from lspipe.lexical import lexical  # What it needs would be half of the start of a run without rows.
+
     corpus = held.corpora.union()
     order = held.order()
     pool: list[Row] = [orjson.loads(held.packed[number]) for number in order[:depth]]
@@ -69,7 +74,7 @@ def rerank(
         notes.append("no word to score by: the order stays")
         pool = []
     else:
-        if pool and not any(entry["n"] for entry in corpus):
+        if not any(entry["n"] for entry in corpus):
             notes.append("no corpus figures: all words weigh the same")
         pool = _scored(pool, marks, [newness(row, recency, now) for row in pool])
     rest = order[len(pool) :]
@@ -100,7 +105,7 @@ def share(limit: int) -> int:
     return max(1, -(-limit * 6 // 10))
 
 
-def _scored(pool: Sequence[Row], marks: Sequence[Marks], new: Sequence[float | None]) -> list[Row]:
+def _scored(pool: Sequence[Row], marks: "Sequence[Marks]", new: Sequence[float | None]) -> list[Row]:
     """The rows with their scores, best first."""
     extras = [PROXIMITY * mark.proximity + COVERAGE * mark.coverage for mark in marks]
     bonuses = [RECENCY * (share or 0.0) for share in new]
@@ -129,6 +134,8 @@ def newness(row: Row, recency: Collection[str], now: int) -> float | None:
     """1 within the hour, half of it after each half-life; None where it does not count or is not known."""
     if "all" not in recency and not set(recency).intersection(label(row)):
         return None
+    from lspipe import when
+
     seen = when.parse_rfc3339(row.get("accessed_at") or "")
     if seen is None:
         return None
@@ -173,6 +180,6 @@ class _Held:
         found = sorted(self._queries)
         if len(found) > 1:
             raise Usage(f"rows of two queries: '{found[0]}' and '{found[1]}'", "say which: -q WORDS")
-        if self.packed and not found:
+        if not found:
             raise Usage("the rows carry no query", "say what to rank them by: -q WORDS")
-        return found[0] if found else ""
+        return found[0]
