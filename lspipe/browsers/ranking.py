@@ -114,7 +114,7 @@ class Judge:
         for word in self.likes:
             if word in low_url or word in low:
                 return True
-        folded = "" if plain else words.fold(urls.url_words(url))
+        folded = "" if plain else words.fold(urls.decoded(url) + " " + urls.host_forms(url)[1])
         if _FOLDS.search(shown):
             # No word holds a space, and what is ASCII between two of them has been looked at.
             folded += " " + words.fold(" ".join([part for part in shown.split() if not part.isascii()]))
