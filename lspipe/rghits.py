@@ -55,8 +55,10 @@ class Hit(NamedTuple):
 class Tally:
     """What ripgrep says beside its matches."""
 
-    #: How many files were searched; None until the search has ended.
+    #: How many files were searched; None until the search has ended. ripgrep 13 counts only those with a match.
     searched: int | None = None
+    #: How many files have a match.
+    matched: int = 0
     #: Files whose search ended at a NUL after a match.
     binary: int = 0
 
@@ -90,6 +92,7 @@ def hits(records: Iterable[bytes | Long], tally: Tally, keep: int, context: int 
                     line = _line(data, file, keep)
                 elif kind == "begin":
                     file = File(_bytes(data["path"]))
+                    tally.matched += 1
                 elif kind == "end":
                     tally.binary += data["binary_offset"] is not None
                 elif kind == "summary":

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from lspipe.exits import LspipeError, Upstream, Usage
 
-_SYSTEM_ERROR = re.compile(r"(?P<path>.*): (?P<why>[^:]+) \(os error \d+\)", re.DOTALL)
+_SYSTEM_ERROR = re.compile(
+    r"(?P<path>.*?)(?:: IO error for operation on (?P=path))?: (?P<why>[^:]+) \(os error \d+\)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,23 @@ def arguments(program: str, look: Look, roots: Sequence[str]) -> list[str]:
     A configuration file could name a program to run, and the global git configuration lies outside every grant:
     neither is read. Files are never mapped into memory: one that shrinks meanwhile would kill ripgrep.
     """
-    argv = [program, "--json", "--no-config", "--no-ignore-global", "--no-mmap"]
-    if look.ordered:
-        argv.append("--sort=path")
-    switches = {"--fixed-strings": look.fixed, "--ignore-case": look.ignore_case, "--hidden": look.hidden,
-                "--no-ignore": look.no_ignore, "--max-count=1": look.first}
+    argv = [program, "--json", "--no-mmap", *_selection(look)]
+    switches = {"--sort=path": look.ordered, "--fixed-strings": look.fixed, "--ignore-case": look.ignore_case,
+                "--max-count=1": look.first, f"--context={look.context}": look.context > 0}
     argv += [name for name, on in switches.items() if on]
-    argv += [f"--glob={glob}" for glob in look.globs]
-    argv += [f"--type={name}" for name in look.types]
-    if look.context:
-        argv.append(f"--context={look.context}")
     return [*argv, "--file=-", "--", *roots]
+
+
+def listing(program: str, look: Look, roots: Sequence[str]) -> list[str]:
+    """The argument vector that lists the files which the same search looks into, each ended by NUL."""
+    return [program, "--files", "--null", *_selection(look), "--", *roots]
+
+
+def _selection(look: Look) -> list[str]:
+    """The options that say which files are searched."""
+    chosen = ["--no-config", "--no-ignore-global"]
+    chosen += [name for name, on in (("--hidden", look.hidden), ("--no-ignore", look.no_ignore)) if on]
+    return [*chosen, *(f"--glob={glob}" for glob in look.globs), *(f"--type={name}" for name in look.types)]
 
 
 def feed(patterns: Sequence[str]) -> bytes:
@@ -92,8 +100,9 @@ class Trouble(NamedTuple):
 def troubles(errors: str) -> list[Trouble]:
     """What ripgrep could not read, in its order."""
     found = []
-    # Not by lines: there may be a line break in the name of a file.
-    for message in ("\n" + errors).split("\nrg: ")[1:]:
+    # Not by lines, since there may be a line break in the name of a file; but ripgrep 13 marks no beginning.
+    messages = ("\n" + errors).split("\nrg: ")[1:] if errors.startswith("rg: ") else errors.splitlines()
+    for message in messages:
         known = _SYSTEM_ERROR.fullmatch(message.rstrip())
         if known:
             found.append(Trouble(known["path"], known["why"].lower()))

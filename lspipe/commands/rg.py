@@ -66,6 +66,8 @@ class Search:
     program: str
     granted: Narrowed
     roots: list[str]
+    #: Where globs count from; and rg does not start where there is no working directory.
+    folder: str
     plan: "wordfiles.Plan | None" = None
 
 
@@ -91,7 +93,8 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     if not opts.no_ignore:
         rules += _ignore_rules(held, run)
     granted = Narrowed(tuple(one.scope for one in held))
-    search = Search(tuple(patterns), look, program, granted, sorted(granted.roots, key=_parts), plan)
+    search = Search(tuple(patterns), look, program, granted, sorted(granted.roots, key=_parts),
+                    filescope.working_directory() or "/", plan)
     return runner.Reach(read=rules, execute=[program], given=search)
 
 
@@ -186,7 +189,11 @@ def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> It
         code = rg.wait()
     if tally.searched is None:
         raise ripgrep.fatal(code, rg.errors())
-    run.report.counts["files_searched"] = tally.searched
+    if tally.searched == tally.matched and search.plan is not None:
+        tally.searched = max(tally.matched, _listed(search, run))
+    run.report.counts["files_with_matches"] = tally.matched
+    if tally.searched > tally.matched or search.plan is not None:
+        run.report.counts["files_searched"] = tally.searched
     if tally.binary:
         run.report.counts["binary_files"] = tally.binary
     unreadable = False
@@ -198,6 +205,13 @@ def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> It
             run.report.skip(f"cannot read '{path}': {why}", "not-readable", what=path)
     if code not in (0, 1) and not unreadable:
         run.report.skip(f"rg could not search everything: {ripgrep.one_line(rg.errors()) or f'exit {code}'}", "failed")
+
+
+def _listed(search: Search, run: runner.Run) -> int:
+    """How many files there are to search, for the rg that does not say it."""
+    argv = ripgrep.listing(search.program, search.look, search.roots)
+    with child.spawn(run.need_ledger(), argv, env={}, stdin=None, purpose="list", cwd=search.folder) as rg:
+        return sum(piece.count(b"\0") for piece in rg.chunks(run.clock.left))
 
 
 def _facts(search: Search, run: runner.Run, path: bytes) -> filerow.FileFacts:

@@ -4,13 +4,13 @@ import base64
 import os
 import re
 import signal
-import site
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 import pytest
 import support
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lspipe import rgrecords, row, schema, urls, words
 
 SCHEMA = schema.load("row")
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 AS_ROOT = os.geteuid() == 0
 
 
@@ -143,7 +143,8 @@ def test_the_matches_are_those_of_rg(tmp_path_factory: pytest.TempPathFactory, f
 ], ids=" ".join)
 def test_options_are_those_of_rg(place: support.Home, args: list[str]) -> None:
     tree = write(place, a_py="a needle\nNeedle\nnie\n", sub__b_md="needle\n-needle\n",
-                 sub__deep__c_py="other\nneedle\n", _hidden_py="needle\n", ignored_py="needle\n", _ignore="ignored.py\n", z="n.e needle")
+                 sub__deep__c_py="other\nneedle\n", _hidden_py="needle\n", ignored_py="needle\n",
+                 _ignore="ignored.py\n", z="n.e needle")
     expected, _ = of_rg(place, *args)
     assert expected
     assert places(found(place, *args)) == expected
@@ -276,7 +277,7 @@ def test_a_path_that_looks_like_an_option(place: support.Home) -> None:
     (["--words", " "], b"the query is empty"),
     (["a\nb"], b"a line break is not allowed"), (["-F", "a\nb"], b"a line break is not allowed"),
     (["a("], b"regex parse error: unclosed group"), (["a{2"], b"regex parse error"),
-    (["(?<=a)b"], b"look-around"), ([r"a\nb"], b'the literal "\\n" is not allowed in a regex'),
+    (["(?<=a)b"], b"look-around"), ([r"a\nb"], b"is not allowed in a regex"),
     (["-t", "nonsense", "a"], b"unrecognized file type: nonsense"), (["-g", "{a", "a"], b"error parsing glob"),
     ([b"a\xff"], b"found invalid UTF-8"), (["-C", "-1", "a"], b"-C"),
     (["--all-terms", "a"], b"--all-terms goes with --words"), (["--words", "-e", "a"], b"-e does not go with --words"),
@@ -424,13 +425,14 @@ def test_nothing_raw_reaches_the_terminal(place: support.Home) -> None:
 def test_binary_files(place: support.Home) -> None:
     tree = write(place, early=b"\0 needle\n", late=b"needle\n" * 20_000 + b"\0\nneedle\n", text="needle\n")
     for operand in (".", "early", "late"):
-        done = subprocess.run([rg(), "--no-mmap", "--json", "--no-config", "--sort=path", "needle", str(tree / operand)],
-                              capture_output=True)
+        argv = [rg(), "--no-mmap", "--json", "--no-config", "--sort=path", "needle", str(tree / operand)]
+        done = subprocess.run(argv, capture_output=True)
         assert len(found(place, "needle", operand)) == done.stdout.count(b'"type":"match"') > 0
     assert names(found(place, "-l", "needle")) == ["late", "text"]
     report = place.root / "report"
-    found(place, "--report", str(report), "needle")
-    assert orjson.loads(report.read_bytes())["counts"] == {"binary_files": 1, "files_searched": 3}
+    found(place, "--report", str(report), "--words", "needle")
+    assert orjson.loads(report.read_bytes())["counts"] == {
+        "binary_files": 1, "files_searched": 3, "files_with_matches": 2}
 
 
 def test_line_ends_and_encodings(place: support.Home) -> None:
@@ -600,7 +602,7 @@ def test_rg_is_missing(place: support.Home, tmp_path: Path) -> None:
     (tmp_path / "alone").mkdir()
     python = tmp_path / "alone/python"
     python.symlink_to(os.path.realpath(sys.executable))
-    env = place.env(PATH="/nowhere", PYTHONPATH=os.pathsep.join(site.getsitepackages()))
+    env = place.env(PATH="/nowhere", PYTHONPATH=os.path.dirname(os.path.dirname(click.__file__)))
     done = subprocess.run([python, support.BIN / "ls-rg", "needle", "."], cwd=place.home / "tree", env=env,
                           capture_output=True)
     assert (done.returncode, done.stdout) == (5, b"")

@@ -154,7 +154,7 @@ def test_the_tally() -> None:
     tally = rghits.Tally()
     binary = dumped("end", path={"text": "/f"}, binary_offset=7, stats={})
     list(rghits.hits([BEGIN, END, BEGIN, binary], tally, 10))
-    assert (tally.searched, tally.binary) == (None, 1)
+    assert (tally.searched, tally.matched, tally.binary) == (None, 2, 1)
     list(rghits.hits([SUMMARY], tally, 10))
     assert tally.searched == 3
 
@@ -255,12 +255,15 @@ def test_a_hit_moves_by_bytes(text: str, old: int, new: int) -> None:
 
 def test_complaints_are_told_apart() -> None:
     errors = ("rg: /a/b: Permission denied (os error 13)\nrg: /a/new\nline: No such file or directory (os error 2)\n"
+              "rg: /d: e: IO error for operation on /d: e: Permission denied (os error 13)\n"
               "rg: /a/.ignore: line 1: error parsing glob\n")
     assert ripgrep.troubles(errors) == [
-        ("/a/b", "permission denied"), ("/a/new\nline", "no such file or directory"),
+        ("/a/b", "permission denied"), ("/a/new\nline", "no such file or directory"), ("/d: e", "permission denied"),
         (None, "/a/.ignore: line 1: error parsing glob"),
     ]
     assert ripgrep.troubles("") == []
+    of_rg_13 = "/a: Permission denied (os error 13)\n/b: x\n"
+    assert ripgrep.troubles(of_rg_13) == [("/a", "permission denied"), (None, "/b: x")]
 
 
 @pytest.mark.parametrize(("code", "errors", "kind", "words_"), [
