@@ -8,11 +8,14 @@ forked and became no other program by the lock of its owner, which it still hold
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from lspipe import identity, ledger, rundir
 
+#: How often to look, a millisecond apart, for the environment of a process in the middle of execve.
+_EXEC_LOOKS = 100
 _MARK = ledger.TOKEN.encode() + b"="
 
 
@@ -54,7 +57,7 @@ def take(state: str) -> Survey:
 
 def token(pid: int, state: str) -> str | None:
     """The run whose token process `pid` was started with, if it is one of this state folder."""
-    for entry in _environment(pid):
+    for entry in _environment(pid).split(b"\0"):
         if entry.startswith(_MARK):
             known, _, name = entry[len(_MARK) :].decode("ascii", "replace").partition(":")
             return name if known == state and rundir.NAME.fullmatch(name) else None
@@ -107,14 +110,35 @@ def _pids() -> Iterator[int]:
                         yield int(entry.name)
 
 
-def _environment(pid: int) -> list[bytes]:
+def _environment(pid: int) -> bytes:
+    """What process `pid` was started with, NUL between the variables; empty where it may not be read."""
     if sys.platform == "darwin":
         return _mac_environment(pid)
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
+        settled = False
+        for _ in range(_EXEC_LOOKS):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                found = file.read()
+            # Empty may mean: it has none, it is being replaced, or it was between the open and the read.
+            if found or settled:
+                return found
+            settled = not _becoming(pid)
+            if not settled:
+                time.sleep(0.001)
     except OSError:
-        return []
+        pass
+    return b""
+
+
+def _becoming(pid: int) -> bool:
+    """Whether `pid` is in the middle of execve: it has memory, but its new environment is not in place yet.
+
+    Fields 23 (vsize) and 51 (env_end) of proc_pid_stat(5).
+    """
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        text = file.read()
+    fields = text[text.rindex(b")") + 2 :].split()
+    return fields[20] != b"0" and fields[48] == b"0"
 
 
 def _mac_pids() -> Iterator[int]:
@@ -125,10 +149,11 @@ def _mac_pids() -> Iterator[int]:
             yield process.pid
 
 
-def _mac_environment(pid: int) -> list[bytes]:
+def _mac_environment(pid: int) -> bytes:
     import psutil
 
     try:
-        return [f"{name}={value}".encode() for name, value in psutil.Process(pid).environ().items()]
+        variables = psutil.Process(pid).environ()
     except (psutil.Error, OSError):
-        return []
+        return b""
+    return b"\0".join(f"{name}={value}".encode() for name, value in variables.items())
