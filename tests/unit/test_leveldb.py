@@ -145,6 +145,14 @@ def test_records_over_several_blocks() -> None:
     assert values({"000001.log": data}) == dict(large)
 
 
+def test_every_end_of_a_block() -> None:
+    """In the last six bytes of a block no record begins."""
+    for left in range(16):
+        room = 32768 - 7 - left - len(batch(1, (KEYS[0], b""))) - 2
+        data = leveldb_log(batch(1, (KEYS[0], bytes(room))), batch(2, (KEYS[1], b"two")))
+        assert values({"000001.log": data}) == {KEYS[0]: bytes(room), KEYS[1]: b"two"}
+
+
 def test_a_torn_log_keeps_what_was_written() -> None:
     data = leveldb_log(batch(1, (KEYS[0], b"one")), batch(2, (KEYS[1], b"two" * 19_000)))
     first = len(leveldb_log(batch(1, (KEYS[0], b"one"))))
@@ -189,7 +197,8 @@ def test_a_wrong_length_costs_the_rest_of_the_block() -> None:
 @pytest.mark.parametrize("bad", [
     struct.pack("<QI", 1, 5), struct.pack("<QI", 1, 1) + b"\7" + sessions.sized(KEYS[0]),
     struct.pack("<QI", 1, 1) + b"\1" + b"\xff" * 12, struct.pack("<QI", 1, 1) + b"\1\xff\x7f" + KEYS[0],
-    struct.pack("<QI", 1, 0xFFFFFFFF),
+    struct.pack("<QI", 1, 0xFFFFFFFF), struct.pack("<QI", 1, 1) + b"\0" + bytes((len(KEYS[0]) + 1,)),
+    struct.pack("<QI", 1, 1) + b"\1" + sessions.sized(KEYS[0]) + b"\3ab",
 ])
 def test_broken_batches(bad: bytes) -> None:
     bad += b"" if KEYS[0] in bad else KEYS[0]
@@ -267,8 +276,9 @@ def test_a_broken_manifest_lets_everything_count() -> None:
     torn = bytearray(listed["MANIFEST-000002"])
     torn[12] ^= 1
     assert values({**files, **listed, "MANIFEST-000002": bytes(torn)}, broken=1) == {KEYS[0]: b"one"}
-    strange = {**listed, "MANIFEST-000002": leveldb_log(b"\x63\1")}
-    assert values({**files, **strange}, broken=1) == {KEYS[0]: b"one"}
+    for edit in (b"\x63", b"\2", b"\2\xff", b"\7\0\4"):
+        strange = {**listed, "MANIFEST-000002": leveldb_log(edit)}
+        assert values({**files, **strange}, broken=1) == {KEYS[0]: b"one"}
     for other in ({"CURRENT": b"MANIFEST-000077\n"}, {"CURRENT": b"\xff\n"}, {"CURRENT": b""}):
         assert values({**files, **listed, **other}) == {KEYS[0]: b"one"}
 

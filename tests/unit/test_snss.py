@@ -174,7 +174,8 @@ def test_pruning_from_back_front_and_middle() -> None:
     assert left((5, struct.pack("<ii", 2, 3)), at=1) == (["u0", "u1", "u2"], "u1")
     assert left((11, struct.pack("<ii", 2, 2))) == (["u2", "u3", "u4"], "u4")
     assert left(pruned(2, 1, 2)) == (["u0", "u3", "u4"], "u4")
-    assert left(pruned(2, 1, 2), at=2) == (["u0", "u3", "u4"], "u0")
+    for at, url in ((0, "u0"), (1, "u0"), (2, "u0"), (3, "u3")):
+        assert left(pruned(2, 1, 2), at=at) == (["u0", "u3", "u4"], url)
     assert left(pruned(2, 1, 2), page(2, 3, "new"), selected(2, 3)) == (["u0", "u3", "u4", "new"], "new")
     assert left(pruned(2, 1, 2), pruned(2, 1, 1)) == (["u0", "u4"], "u4")
     for nothing in (pruned(2, -1, 3), pruned(2, 1, 0), pruned(2, 1, -7), (11, struct.pack("<ii", 2, 0))):
@@ -235,6 +236,16 @@ def test_broken_pages_give_way_to_others() -> None:
     assert history(session.tabs[0]) == [A]
     session = snss.open_tabs(sessions.snss(*window(1), *in_window(1, 2, 0), *cut), "Session_1", NOW)
     assert (session.tabs, session.skipped) == ([], 1)
+
+
+def test_a_page_ends_where_its_command_ends() -> None:
+    for short in range(1, 12):
+        # First what fills it up to four bytes, then the title itself.
+        cut = sessions.navigation(2, 0, A, "Title", short=True)[:-8 - short]
+        found = opened(*window(1), *in_window(1, 2, 0), (6, cut), *window(3))
+        assert [one.entry.title for one in found] == (["Title"] if short <= 2 else []), short
+    exact = sessions.navigation(2, 0, A, "Ab", short=True)[:-8]
+    assert opened(*window(1), *in_window(1, 2, 0), (6, exact))[0].entry == tab.Entry(A, "Ab", None, "missing", None)
 
 
 def test_names_by_the_number_in_them() -> None:
