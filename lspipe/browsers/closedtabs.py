@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from lspipe.browsers.pickles import Broken, Pages, Pickle, colour, moment
-from lspipe.browsers.snss import PAGES, THINGS, Replay, Session, TooMuch, carry_out, structs, window_kind
+from lspipe.browsers.snss import PAGES, THINGS, Command, Replay, Session, TooMuch, carry_out, structs, window_kind
 from lspipe.browsers.tab import Group, Tab
 
 _OLD_WINDOW, _TAB, _TIME = struct.Struct("<iii"), struct.Struct("<ii"), struct.Struct("<q")
@@ -61,7 +61,9 @@ class _Replay(Replay):
         self._awaited = 0
         self._tab: _Tab | None = None
         self._pages = 0
-        self.commands = structs({
+
+    def commands(self) -> dict[int, Command]:
+        return structs({
             1: ("", self._visit), 2: ("i", self._restore), 3: ("", self._old_window), 4: ("", self._begin_tab),
             5: ("", self._pin), 9: ("", self._window), 10: ("", self._group), 12: ("", self._name),
             13: ("", self._begin_group),

@@ -71,10 +71,13 @@ class TooMuch(Exception):
 
 
 class Replay:
-    """What a log has built so far, and its commands by their number."""
+    """What a log has built so far."""
 
-    commands: dict[int, Command]
     skipped = 0
+
+    def commands(self) -> dict[int, Command]:
+        """Its commands by their number. Kept here they would keep the file in memory: they know whose they are."""
+        raise NotImplementedError
 
 
 def structs(table: dict[int, tuple[str, Callable[..., None]]]) -> dict[int, Command]:
@@ -86,7 +89,7 @@ def structs(table: dict[int, tuple[str, Callable[..., None]]]) -> dict[int, Comm
 def carry_out(data: bytes, name: str, replay: Replay) -> bool:
     """Carry out every command of a file, in order; whether it is torn. Raises Unusable."""
     marked = _version(data, name) == _PLAIN
-    find = replay.commands.get
+    find = replay.commands().get
     at, total = 8, len(data)
     while at + 3 <= total:
         size, number = _head(data, at)
@@ -167,7 +170,9 @@ class _Replay(Replay):
         self._groups: dict[str, Group] = {}
         self._used = 0
         self._pages = self._steps = 0
-        self.commands = structs({
+
+    def commands(self) -> dict[int, Command]:
+        return structs({
             0: ("ii", self._put), 2: ("ii", self._place), 5: ("ii", self._prune_back), 6: ("", self._visit),
             7: ("ii", self._select), 8: ("ii", self._show), 9: ("ii", self._be), 11: ("ii", self._prune_front),
             12: ("iB", self._pin), 16: ("i4xq", self._close), 17: ("i4xq", self._close_window), 20: ("i", self._use),

@@ -1,8 +1,8 @@
 """snss and closedtabs: what is open and what was closed, as Chromium itself would restore it."""
 
+import gc
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -524,7 +524,21 @@ def test_more_pages_than_any_list_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened(*pages[:60], timed(16, 2), *pages[:60], pruned(2, 0, 50), *pages[50:80]) == []
 
 
-def test_memory_stays_below_a_multiple_of_the_file(tmp_path: Path) -> None:
+def test_memory_stays_below_a_multiple_of_the_file() -> None:
     data = sessions.large_session(1 << 20)
     used = sessions.peak(lambda: snss.open_tabs(data, "Session_1", NOW))
     assert used < 2 * len(data)
+
+
+@pytest.mark.parametrize("read", [snss.open_tabs, closedtabs.closed_tabs])
+def test_the_file_goes_with_the_tabs(read: Any) -> None:
+    """Nothing holds its bytes in a circle, which would take as long as Python likes to be found."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for _ in range(20):
+            read(SEEDS[0] if read is snss.open_tabs else SEEDS[2], "Session_1", NOW)
+        assert len(gc.get_objects()) < before + 20
+    finally:
+        gc.enable()
