@@ -74,7 +74,11 @@ class Child:
         """
         rest, skipping = b"", False
         for data in self.chunks(deadline):
-            *complete, rest = (rest + data).split(b"\n")
+            data = rest + data
+            *complete, rest = data.split(b"\n")
+            if not skipping and len(data) <= cap:  # then every line in it is short enough
+                yield from complete
+                continue
             for line in complete:
                 if skipping or len(line) > cap:
                     self.oversized += not skipping

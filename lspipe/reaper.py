@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lspipe import ledger, rundir, survey
-from lspipe.remains import Member, Row, Run, find_members, in_folder, owner_row, read_members, without_folder
+from lspipe.remains import find_members, in_folder, read_members, without_folder
+from lspipe.runs import Member, Row, Run, owner_row
 
 _SIGNALS = {"TERM": signal.SIGTERM, "INT": signal.SIGINT, "HUP": signal.SIGHUP, "QUIT": signal.SIGQUIT}
 #: Dead runs that are dealt with at one time: each needs a few descriptors.

@@ -1,4 +1,4 @@
-"""The runs that are there, alive or dead, and what belongs to each: judged, held, and told as ledger rows.
+"""The runs that are there, alive or dead, and what belongs to each: judged, held, and told.
 
 A process belongs to a run if its pid, boot, start ticks and pidfs inode are those that were written down, if it
 carries the run's token or lock, or if such a one has started it. Every hint is looked at again while the process
@@ -6,64 +6,14 @@ is held. What belongs to another host, another pid namespace or another user is 
 """
 
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 from lspipe import identity, ledger, paths, rundir, survey
+from lspipe.runs import Member, Row, Run, process_row, resource_row
 
-Row = dict[str, Any]
 Proof = Callable[[identity.Process], bool]
-
-_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_OWNER = ("pid", "start_ticks", "pidfs_ino", "boot_id", "pidns", "uid", "host_id")
-
-
-@dataclass
-class Member:
-    """One row of a run. `process` is held if it is ours; else `why` says what it is."""
-
-    row: Row
-    why: str
-    process: identity.Process | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of it runs."""
-        return self.process is None or self.process.ended()
-
-
-@dataclass
-class Run:
-    """A run that is in the folder, or only in the environment of processes (`path` is None)."""
-
-    name: str
-    path: str | None
-    #: live or dead, or "unknown" where it is left alone because of `reason`.
-    state: str
-    reason: str = "owner is dead"
-    found: rundir.Found = field(default_factory=lambda: rundir.Found(None, {}, {}, 0))
-    lock: int = -1
-    #: Processes that inherited the lock of an owner who is dead.
-    heirs: tuple[int, ...] = ()
-    members: list[Member] = field(default_factory=list)
-
-    @property
-    def owner(self) -> Row:
-        """What the owner wrote of himself; empty where that cannot be read."""
-        return self.found.owner or {}
-
-    def close(self) -> None:
-        """Let go of the lock and of every process."""
-        for member in self.members:
-            if member.process is not None:
-                member.process.close()
-        if self.lock >= 0:
-            os.close(self.lock)
-            self.lock = -1
 
 
 def in_folder() -> Iterator[Run]:
@@ -143,7 +93,7 @@ def read_members(run: Run, spared: set[int]) -> None:
     for number in sorted({*found.rows, *found.processes}):
         row, written = found.rows.get(number), found.processes.get(number)
         why, process = _identify(run, row, written, spared)
-        told = _resource_row(run, row or {}, written or {}, _state(run, row, written, why, process))
+        told = resource_row(run, row or {}, written or {}, _state(run, row, written, why, process))
         if process is not None:  # under a sandbox it could not read its own ticks
             told["start_ticks"] = process.facts.start_ticks
         run.members.append(Member(told, why, process))
@@ -223,7 +173,7 @@ def _hold(run: Run, pid: int, proof: Proof) -> Member | None:
     try:
         if proof(process):
             why = _foreign(run, pid) or ("its owner may be alive" if _owner_lives(run, process) else run.reason)
-            row = _process_row(run, process)
+            row = process_row(run, process)
             if why == run.reason:
                 return Member(row, why, process)
             process.close()
@@ -251,57 +201,3 @@ def _owner_lives(run: Run, process: identity.Process) -> bool:
         return identity.facts(int(run.name.partition("-")[0])).start_ticks <= process.facts.start_ticks
     except OSError:
         return False
-
-
-def owner_row(run: Run) -> Row:
-    """The row of the owner itself, or of a directory that says nothing; `reason` where there is trouble."""
-    row = {**_shared(run), **_own(run.owner), "kind": "owner", "pid": run.owner.get("pid"), "state": run.state,
-           "owned": True, "paths": [ledger.text(run.path)] if run.path else []}
-    if run.state == "unknown":
-        row["reason"] = run.reason
-    elif run.found.corrupt:
-        row["reason"] = f"{run.found.corrupt} rows cannot be read"
-    return row
-
-
-def _resource_row(run: Run, row: Row, written: Row, state: str) -> Row:
-    kind = row.get("kind", "unknown")
-    return {**_shared(run), **_own({**row, **written}), "kind": kind if _KIND.fullmatch(kind) else "unknown",
-            "pid": written.get("pid"), "state": state, "owned": row.get("owned") is not False}
-
-
-def _process_row(run: Run, process: identity.Process) -> Row:
-    """The row of a process that nobody wrote one for."""
-    return {**_shared(run), **_own({}), "kind": "child", "pid": process.pid, "pgid": process.facts.pgid,
-            "command": survey.name_of(process.pid), "state": "live" if run.state == "live" else "orphan",
-            "owned": True, "start_ticks": process.facts.start_ticks, "boot_id": identity.boot_id(),
-            "pidns": identity.pid_namespace()}
-
-
-def _shared(run: Run) -> Row:
-    """What the owner says for all rows of his run."""
-    owner = run.owner
-    return {"run": run.name, "parent_run": _text(owner.get("parent_run")),
-            "repo_root": _text(owner.get("repo_root")), "cwd": _text(owner.get("cwd")),
-            "owner": {key: owner.get(key) for key in _OWNER} if owner else None}
-
-
-def _own(row: Row) -> Row:
-    """What a row says of its own thing; a value of a wrong type counts as none."""
-    exe, stop, age = row.get("exe"), row.get("stop"), row.get("max_age")
-    return {
-        "purpose": _text(row.get("purpose")) or "unknown", "command": _text(row.get("command")),
-        "pgid": _whole(row.get("pgid")), "start_ticks": _whole(row.get("start_ticks")),
-        "boot_id": _text(row.get("boot_id")), "pidns": _whole(row.get("pidns")), "port": _whole(row.get("port")),
-        "exe": exe if isinstance(exe, dict) else None, "stop": stop if isinstance(stop, dict) else None,
-        "paths": [path for path in row.get("paths") or () if isinstance(path, str)],
-        "max_age": age if isinstance(age, int | float) else None,
-    }
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None

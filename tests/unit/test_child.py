@@ -321,8 +321,8 @@ def stop(number, frame):
     raise Stopped
 run = ledger.register("ls-test", [], "source")
 signal.signal(signal.SIGTERM, stop)
-print(flush=True)
 try:
+    print(flush=True)
     while True:
         child.spawn(run, [{SLEEP!r}, "61"], env={{}}, stdin=None, purpose="test").stop()
 except Stopped:
