@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("startup", "orchestration", "fusion", "history", "rg")
+NAMES = ("startup", "orchestration", "fusion", "history", "rg", "snss")
 
 
 def main() -> int:
