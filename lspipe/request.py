@@ -148,7 +148,7 @@ def _source_argv(query: Query, name: str, roots: Sequence[str]) -> tuple[str, ..
     if query.until is not None:
         argv.append(f"--until={when.rfc3339(query.until - 1)}")  # The last instant that is in.
     argv.append(f"--max-chars={2000 if query.max_chars is None else query.max_chars}")
-    argv.append(f"--timeout={query.timeout:g}")
+    argv.append(f"--timeout={query.timeout:.6f}".rstrip("0").rstrip("."))  # Never 1e+06.
     if not files:
         argv += [f"--profile={profile}" for profile in query.profiles]
     return (*argv, "--", query.text, *(roots if files else ()))
