@@ -236,7 +236,7 @@ def _contributions(view: memoryview, frame: int, batch: range, order: str) -> It
     The checksum takes the words in pairs: s0 += x0 + s1; s1 += x1 + s0. That is linear: the state after a
     frame is ((1, 1), (1, 2)) ** pairs times the state before, plus what the same steps make of the frame
     from 0. The second part does not depend on the frames before, so all frames of a batch go through the
-    steps together, each in a 64-bit lane of one large integer; that is some thirty times as fast as a loop
+    steps together, each in a 64-bit lane of one large integer; that takes an eighth of the time of a loop
     over words.
     """
     count = len(batch)

@@ -125,7 +125,8 @@ class History:
         layout, inside, outside = self.layout, self._inside, self._outside
         condition, given = self.where.shown, []
         if likes is not None:
-            texts = ["p.url", *(name for name in (layout.title, layout.text) if name != "NULL")]
+            # The title first: it is the shorter one, and more often holds the word.
+            texts = [*(name for name in (layout.title, layout.text) if name != "NULL"), "p.url"]
             parts = [f"{name} LIKE ?" for name in texts for _ in likes]
             given = [f"%{word}%" for _ in texts for word in likes]
             # Of another length in bytes than in characters: it has letters outside ASCII, or a NUL.

@@ -61,7 +61,8 @@ class Judge:
         simple, counts, nothing = self._simple, self._counts, (0.0,) * len(self._simple)
         for number, url, title, text in found:
             low_url = url.lower()
-            if not simple or text or not title.isascii() or not _is_plain(url, low_url):
+            plain = title.isascii() and url.isascii() and not text and "xn--" not in low_url
+            if not plain or not simple or ("%" in url and not _is_plain(url, low_url)):
                 judged = self.page(url, title, text)
                 if judged is not None:
                     yield number, judged
