@@ -11,9 +11,11 @@ sample=$(python3 examples/sample_state.py "$state/sample")
 eval "$sample"
 
 run() {
-    printf '\n$'
-    printf ' %q' "$@"
-    printf '\n'
+    local word line='$'
+    for word in "$@"; do
+        case $word in *[!A-Za-z0-9_./=-]*) line+=" ${word@Q}" ;; *) line+=" $word" ;; esac
+    done
+    printf '\n%s\n' "$line"
     "$@"
 }
 
