@@ -18,6 +18,9 @@ WORDS = [
     "it's \x1b[31mred\x07 async",
 ]
 
+#: A busy machine must not fail a good program: sources get longer than they do by default.
+PATIENT = ("--timeout", "50s")
+
 
 def bash(home: Home, text: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run a plan with the checkout's executables in front."""
@@ -38,7 +41,7 @@ def bash(home: Home, text: bytes) -> subprocess.CompletedProcess[bytes]:
     ("--path", "notes/rust"), ("--profile", "chromium"), ("--max-chars", "0"), ("--public",),
 ], ids=" ".join)
 def test_the_plan_gives_the_same_rows(home: Home, more: tuple[str, ...]) -> None:
-    args = [*more, "--now", support.NOW, "--", "async cancellation"]
+    args = [*more, *PATIENT, "--now", support.NOW, "--", "async cancellation"]
     if "--public" in more:
         home.consent({"family": "files", "path": str(home.home / "notes"), "public": True})
     rows = home.run("ls-query", "--jsonl", *args)
@@ -51,8 +54,8 @@ def test_the_plan_gives_the_same_rows(home: Home, more: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("words", WORDS)
 def test_the_plan_quotes_any_words(home: Home, words: str) -> None:
-    rows = home.run("ls-query", "--jsonl", "--now", support.NOW, "--", words)
-    plan = home.run("ls-query", "--plan", "--now", support.NOW, "--", words)
+    rows = home.run("ls-query", "--jsonl", *PATIENT, "--now", support.NOW, "--", words)
+    plan = home.run("ls-query", "--plan", *PATIENT, "--now", support.NOW, "--", words)
     assert rows.code == plan.code == 0, rows.err + plan.err
     assert not any(byte in plan.out for byte in b"\x1b\x07")
     done = bash(home, plan.out)
@@ -64,14 +67,14 @@ def test_the_plan_quotes_any_words(home: Home, words: str) -> None:
 def test_the_plan_gives_the_same_rows_where_a_source_fails(home: Home) -> None:
     (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
     (home.home / ".mozilla/firefox/k3x9f2ab.default-release/places.sqlite").write_bytes(b"nor this" * 1000)
-    rows = home.run("ls-query", "--jsonl", "--now", support.NOW, "async cancellation")
-    plan = home.run("ls-query", "--plan", "--now", support.NOW, "async cancellation")
+    rows = home.run("ls-query", "--jsonl", *PATIENT, "--now", support.NOW, "async cancellation")
+    plan = home.run("ls-query", "--plan", *PATIENT, "--now", support.NOW, "async cancellation")
     assert rows.code == 7 and rows.out
     assert bash(home, plan.out).stdout == rows.out
 
 
 def test_the_envelope(home: Home) -> None:
-    done = home.run("ls-query", "--json", "-n", "4", "--now", support.NOW, "rust async cancellation")
+    done = home.run("ls-query", "--json", *PATIENT, "-n", "4", "--now", support.NOW, "rust async cancellation")
     assert done.code == 0, done.err
     answer = json.loads(done.out)
     assert home.run("ls-check", "--as", "envelope", stdin=orjson.dumps(answer)).code == 0
@@ -88,7 +91,7 @@ def test_the_envelope(home: Home) -> None:
 
 
 def test_first_five_results_in_order(home: Home) -> None:
-    done = home.run("ls-query", "--jsonl", "-n", "5", "--now", support.NOW, "rust async cancellation")
+    done = home.run("ls-query", "--jsonl", *PATIENT, "-n", "5", "--now", support.NOW, "rust async cancellation")
     assert [(row["rank"], row["source"], row["title"]) for row in done.rows] == FIRST_FIVE
 
 
@@ -159,7 +162,7 @@ def test_no_consent_at_all(bare: Home) -> None:
 
 def test_a_source_without_consent_is_named_and_changes_no_code(home: Home) -> None:
     home.consent({"family": "files", "path": str(home.home / "notes")})
-    done = home.run("ls-query", "--json", "async")
+    done = home.run("ls-query", "--json", *PATIENT, "async")
     assert done.code == 0, done.err
     excluded = json.loads(done.out)["privacy"]["excluded_sources"]
     assert {(one["source"], one["reason"]) for one in excluded} == {
@@ -171,7 +174,7 @@ def test_a_source_without_consent_is_named_and_changes_no_code(home: Home) -> No
 
 def test_a_broken_profile_does_not_hide_the_others(home: Home) -> None:
     (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
-    done = home.run("ls-query", "--json", "rust poll")
+    done = home.run("ls-query", "--json", *PATIENT, "rust poll")
     assert done.code == 7
     answer = json.loads(done.out)
     assert [(one["source"], one["browser"], one["profile"]) for one in answer["privacy"]["excluded_sources"]] == [
@@ -188,7 +191,7 @@ def test_every_source_failed(home: Home) -> None:
 
 
 def test_zero_rows(home: Home) -> None:
-    done = home.run("ls-query", "nonesuchword")
+    done = home.run("ls-query", *PATIENT, "nonesuchword")
     assert (done.code, done.out) == (0, b"")
     assert b"0 of 0" in done.err
     assert home.run("ls-query", "--exit-status", "nonesuchword").code == 1
@@ -222,7 +225,7 @@ def test_public_shows_no_byte_of_what_is_private(home: Home) -> None:
     grants = json.loads((home.config / "consent.json").read_bytes())["grants"]
     home.consent(*grants, {"family": "files", "path": str(public), "public": True})
     for form in ("--json", "--jsonl"):
-        done = home.run("ls-query", form, "--public", "async")
+        done = home.run("ls-query", form, *PATIENT, "--public", "async")
         assert done.code == 0, done.err
         assert b"Async for everyone" in done.out
         for private in (b"example.org", b"cancellation.md", b"firefox", b"Default", str(home.home / "notes").encode()):
@@ -236,7 +239,7 @@ def test_nothing_is_left_behind(home: Home) -> None:
 
 def test_many_at_once_agree(home: Home) -> None:
     """Two copies of everything at once, and more: one ledger, one consent file, the same bytes."""
-    args = ["--jsonl", "--now", support.NOW, "async cancellation"]
+    args = ["--jsonl", *PATIENT, "--now", support.NOW, "async cancellation"]
     alone = home.run("ls-query", *args)
     running = [
         subprocess.Popen(support.command("ls-query", *args), env=home.env(), cwd=home.home, stdin=subprocess.DEVNULL,
