@@ -8,8 +8,8 @@ its first match is kept.
 import base64
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
@@ -32,7 +32,8 @@ class File:
     path: bytes
 
 
-class Hit(NamedTuple):
+@dataclass(slots=True)
+class Hit:
     """One matching line."""
 
     file: File
@@ -115,17 +116,24 @@ def _bytes(data: dict[str, str]) -> bytes:
 
 
 def _line(data: dict[str, Any], file: File, keep: int) -> Hit:
-    submatches = data["submatches"]
-    text = data["lines"].get("text")
+    lines, submatches = data["lines"], data["submatches"]
     start = submatches[0]["start"] if submatches else 0
+    text = lines.get("text")
     if text is None or len(text) > keep:
-        text, at = _around(_bytes(data["lines"]), start, keep)
+        text, at = _around(_bytes(lines), start, keep)
     else:
         # Offsets are bytes; a match may begin inside a character, too.
         at = start if text.isascii() else len(text.encode()[:start].decode("utf-8", "ignore"))
-        text = _without_end(text)
-        at = min(at, len(text))
-    found = [_text(one["match"])[:FOUND_CHARS] for one in submatches[:FOUND]]
+        if text[-1:] == "\n":
+            text = text[:-2] if text[-2:-1] == "\r" else text[:-1]
+        if at > len(text):
+            at = len(text)
+    if len(submatches) == 1:
+        found = [_text(submatches[0]["match"])]
+    else:
+        found = [_text(one["match"]) for one in submatches[:FOUND]]
+    if len(text) > FOUND_CHARS:
+        found = [match[:FOUND_CHARS] for match in found]
     return Hit(file, data["line_number"], start + 1, text, at, found, data["absolute_offset"])
 
 
@@ -197,14 +205,14 @@ class _Window:
             at = sum(len(line) + 1 for line in before) + hit.at
             begin = max(0, min(at - self._keep // 2, len(text) - self._keep))
             text = text[begin:begin + self._keep]
-        return hit._replace(around=text)
+        return replace(hit, around=text)
 
 
 def moved(hit: Hit, at: int, keep: int) -> Hit:
     """The hit with its place at `at`, and at most `keep` characters of text around that."""
     column = hit.column + len(hit.text[:at].encode()) - len(hit.text[:hit.at].encode())
     begin = max(0, at - keep // 4) if len(hit.text) > keep else 0
-    return hit._replace(column=max(1, column), text=hit.text[begin:begin + keep], at=at - begin)
+    return replace(hit, column=max(1, column), text=hit.text[begin:begin + keep], at=at - begin)
 
 
 def around(text: str, at: int, limit: int) -> str:

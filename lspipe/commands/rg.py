@@ -14,6 +14,7 @@ without accents. A row is then a file: its best line, ranked by how rare the wor
 searched. Words such as `the` or `how` count only where there is nothing else.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -69,6 +70,11 @@ class Search:
     #: Where globs count from; and rg does not start where there is no working directory.
     folder: str
     plan: "wordfiles.Plan | None" = None
+
+    @functools.cached_property
+    def any_public(self) -> bool:
+        """Whether there is a grant whose rows are public."""
+        return any(scope.grant.public for scope in self.granted.allowed)
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
@@ -215,7 +221,8 @@ def _listed(search: Search, run: runner.Run) -> int:
 
 
 def _facts(search: Search, run: runner.Run, path: bytes) -> filerow.FileFacts:
-    return filerow.FileFacts(path, "ripgrep", not search.granted.is_public(os.fsdecode(path)), run.now)
+    public = search.any_public and search.granted.is_public(os.fsdecode(path))
+    return filerow.FileFacts(path, "ripgrep", not public, run.now)
 
 
 def _by_pattern(opts: SimpleNamespace, search: Search, run: runner.Run) -> Iterator[Row]:
