@@ -91,4 +91,7 @@ def excerpt(path: bytes, offset: int, limit: int) -> str | None:
         while data and data[0] & 0xC0 == 0x80:
             data = data[1:]
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    return text[:limit].rstrip("\ufffd")
+    if len(text) <= limit and len(data) < 4 * limit:
+        return text
+    end = text.rfind("\n", limit // 2, limit)  # Whole lines, where that does not cost too much.
+    return text[:end + 1 if end >= 0 else limit].rstrip("\ufffd")
