@@ -5,11 +5,12 @@ PIP := $(BIN)/python -m pip --no-cache-dir --disable-pip-version-check -q
 PYTEST ?= $(BIN)/python -m pytest
 # Words for `make demo`.
 Q ?= rust async cancellation
+export Q
 
 .PHONY: demo test lint bench eval clean
 
 demo: .venv/installed
-	@examples/demo.sh "$(Q)"
+	@examples/demo.sh "$$Q"
 
 test: .venv/dev
 	$(PYTEST) $(T)

@@ -57,6 +57,8 @@ def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambd
     missing = [refusal for refusal in refused if not exists(refusal) or refusal.reason == "not-found"]
     others = [refusal for refusal in refused if refusal not in missing]
     if not held:
+        for refusal in refused:
+            run.report.exclude(refusal.reason, **facts(refusal))
         raise _nothing(missing, others)
     for refusal in missing:
         if named:

@@ -29,8 +29,11 @@ def open_all(run: Run) -> list[tuple[str, int]]:
     return inputs
 
 
-def rows(run: Run, inputs: list[tuple[str, int]], wrong: Callable[[Row], str | None]) -> Iterator[Row]:
-    """The rows of every input in turn, checked by `wrong` as they enter."""
+def rows(
+    run: Run, inputs: list[tuple[str, int]], wrong: Callable[[Row], str | None], whole: bool = False
+) -> Iterator[Row]:
+    """The rows of every input in turn, checked by `wrong` as they enter; with `whole` an input may be one object."""
+    read = stream.document if whole else stream.rows
     for name, fd in inputs:
         def skip(number: int, reason: str, name: str = name) -> None:
             message = f"{name}: line {number}: {reason}"
@@ -39,7 +42,7 @@ def rows(run: Run, inputs: list[tuple[str, int]], wrong: Callable[[Row], str | N
             run.report.skip(message, reason, input=name, line=number)
 
         try:
-            for row in stream.rows(fd, skip, wrong):
+            for row in read(fd, skip, wrong):
                 run.report.rows_in += 1
                 yield row
         except OSError as error:

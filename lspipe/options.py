@@ -158,7 +158,7 @@ class Command(click.Command):
         if self.emits is not None:
             from lspipe import schema
 
-            with formatter.section(f"Fields of a {self.emits}"):
+            with formatter.section(f"Fields of {'an' if self.emits[0] in 'aeiou' else 'a'} {self.emits}"):
                 formatter.write_dl([(field.name, field.description) for field in schema.describe(self.emits)])
 
     def short_help_text(self, ctx: click.Context) -> str:
@@ -197,16 +197,22 @@ def defaults(command: Command, argv: Sequence[str]) -> dict[str, Any]:
 
     try:
         with open(paths.open_private(path), "rb") as file:
-            found = tomllib.load(file).get(table, {})
+            tables = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Precondition(f"cannot read '{path}': {error}", "mend it, or move it away") from None
-    known = {param.opts[-1].lstrip("-"): param.name for param in command.params
+    strange = sorted(set(tables) - set(CONFIGURED.values()))
+    if strange:
+        raise Precondition(f"'{path}' has no table [{strange[0]}]", "it may have: [query], [show]")
+    found = tables.get(table, {})
+    known = {param.opts[-1].lstrip("-"): param for param in command.params
              if isinstance(param, click.Option) and param.expose_value and param.name not in UNCONFIGURED}
     values = {}
     for key, value in found.items() if isinstance(found, dict) else ():
         if key not in known:
             raise Precondition(f"'{path}': [{table}] has no default '{key}'", "it may set: " + ", ".join(sorted(known)))
-        values[str(known[key])] = value
+        # An option that is given once takes a list as a person types it: a,b,c.
+        joined = isinstance(value, list) and not known[key].multiple
+        values[str(known[key].name)] = ",".join(map(str, value)) if joined else value
     return values
 
 

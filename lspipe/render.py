@@ -15,10 +15,7 @@ def place(row: Row) -> str:
         line = location.get("line")
         return f"{location['path']}:{line}" if line else str(location["path"])
     url = str(row["url"])
-    host, path, _rest = urls.split(url)
-    if not host:
-        return url
-    return urls.host_forms(url)[0] + ("" if path == "/" else path)
+    return urls.place(url) or url
 
 
 def title(row: Row) -> str:

@@ -120,7 +120,8 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
         if not granted.allowed:
             refusal = replace(granted.refused[0], source=name)
             if query.public:
-                refusal = replace(refusal, detail="no public grant", command=None)
+                command = "ls-consent grant files DIR --public" if info.family == "files" else None
+                refusal = replace(refusal, detail="no public grant", command=command)
             refused.append(refusal)
             remarks.append(f"{name}: no consent" + (f" ({refusal.command})" if refusal.command else ""))
             continue

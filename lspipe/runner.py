@@ -40,6 +40,8 @@ class Tool:
     opening: Callable[[SimpleNamespace, Run], None] | None = None
     #: How rows are judged as they enter, where it is not by the schema that the command reads.
     judge: Callable[[SimpleNamespace], Callable[[Row], str | None]] | None = None
+    #: Whether an input may be one object over several lines, as a person writes it, instead of rows.
+    whole: Callable[[SimpleNamespace], bool] | None = None
     #: False for the coordinator, which locks itself down after it has forked its stages.
     locks: bool = True
     #: False for those that show or remove dead runs themselves.
@@ -102,10 +104,14 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
 
 
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
+    configured = options.defaults(tool.cli, argv)
     try:
-        parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False,
-                               default_map=options.defaults(tool.cli, argv))
+        parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False, default_map=configured)
     except click.UsageError as error:
+        wrong = error.param if isinstance(error, click.BadParameter) else None
+        if wrong is not None and wrong.name in configured and not set(wrong.opts) & set(argv):
+            message = error.format_message().rstrip(".")
+            raise Precondition(f"config.toml: {message}", "mend it, or move it away") from None
         hint = f"try: {tool.name} --help"
         raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None
     assert isinstance(parsed, SimpleNamespace)
@@ -194,7 +200,8 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
         run.writer.flush()
         return
     wrong = tool.judge(run.options) if tool.judge is not None else inputs.judge(tool.cli.reads)
-    _pump(tool, run, inputs.rows(run, opened, wrong))
+    whole = tool.whole is not None and tool.whole(run.options)
+    _pump(tool, run, inputs.rows(run, opened, wrong, whole))
 
 
 def _register(tool: Tool, run: Run) -> None:
@@ -265,7 +272,8 @@ def _pump(tool: Tool, run: Run, upstream: Iterator[Row]) -> None:
         # Whether more was held back costs one more search: only for a report that says it.
         if limit is not None and run.report.rows_out == limit and (run.options.report or run.options.stats):
             run.writer.flush()
-            run.report.truncated |= next(found, None) is not None
+            more = next(found, None) is not None  # First: the generator itself may say that it is truncated.
+            run.report.truncated |= more
         _flush(run)
     except LspipeError:
         with contextlib.suppress(WriteFailed, ReaderLeft):

@@ -18,6 +18,8 @@ from lspipe.row import Row
 #: One row is at most this long, in bytes, and this deep.
 LINE_CAP = 1 << 20
 DEPTH_CAP = 32
+#: And a whole file that is one object.
+DOCUMENT_CAP = 64 << 20
 _CHUNK = 1 << 18
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 0.05
@@ -179,6 +181,35 @@ def rows(
         wrong = check(row) if check else None
         if wrong is None:
             yield row
+        else:
+            skip(number, wrong)
+
+
+def document(
+    fd: int,
+    skip: Callable[[int, str], None],
+    check: Callable[[Row], str | None] | None = None,
+    cap: int = DOCUMENT_CAP,
+) -> Iterator[Row]:
+    """The one object that `fd` holds, over as many lines as it likes, or else its rows, a line each."""
+    data = b""
+    while len(data) <= cap and (chunk := os.read(fd, _CHUNK)):
+        data += chunk
+    if len(data) > cap:
+        skip(1, f"longer than {cap} bytes")
+        return
+    try:
+        found = [(1, parse(data.strip()))]
+    except BadLine as bad:
+        try:
+            found = [(number, parse(line)) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+        except BadLine:
+            skip(1, str(bad))
+            return
+    for number, value in found:
+        wrong = check(value) if check else None
+        if wrong is None:
+            yield value
         else:
             skip(number, wrong)
 

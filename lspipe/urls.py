@@ -57,6 +57,14 @@ def _host(scheme: str, authority: str | None) -> str:
     return name if scheme.lower() in _CASED_HOSTS else name.lower()
 
 
+def place(url: str) -> str:
+    """What a person knows a page by: host, port and path; "" for a url without a host."""
+    scheme, authority, path, _query, _fragment = _cut(url)
+    name = _host(scheme, authority)
+    port = _authority(authority or "")[2]
+    return name + port + ("" if path == "/" else path) if name else ""
+
+
 def host(url: str) -> str:
     """The host in lower case, without user and port, else as stored; "" where the url has none."""
     scheme, authority, *_ = _cut(url)

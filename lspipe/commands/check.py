@@ -41,4 +41,9 @@ def rows(_opts: SimpleNamespace, upstream: Iterator[Row], _run: runner.Run) -> I
     yield from upstream
 
 
-main = runner.Tool(cli, rows, judge=judge)
+def whole(opts: SimpleNamespace) -> bool:
+    """Consent, query, envelope and report are files of one object, and may be written over several lines."""
+    return opts.which in ("consent", "query", "envelope", "report")
+
+
+main = runner.Tool(cli, rows, judge=judge, whole=whole)

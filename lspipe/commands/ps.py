@@ -18,7 +18,8 @@ from lspipe import options, reaper, runner, stream, table
 from lspipe.row import Row
 
 READS, EMITS, ZONE = None, "ledger", "local"
-COLUMNS = ("repo_root", "cwd", "pid", "pgid", "kind", "port", "purpose", "command")
+COLUMNS = ("repo_root", "cwd", "pid", "pgid", "kind", "port", "purpose", "command", "run", "parent_run",
+           "state", "owned")
 
 
 @options.command("ls-ps", kind="porcelain", reads=READS, emits=EMITS)

@@ -3,13 +3,16 @@
     $ ls-query 'rust async cancellation'
     $ ls-query --source history,files --since 7d --json 'parser error'
 
-By default it prints a list for people. --jsonl prints the rows, --json one object for the whole answer, and --plan
-the bash that gives the same rows.
+QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- before a query that begins with -.
+Each source is asked for 100 rows, and 10 results are printed (-n): a list for people. --jsonl prints the rows,
+--json one object for the whole answer, and --plan the bash that gives the same rows. In the last line, on stderr,
+the numbers of the sources are those before the same pages and files of several sources became one result.
 """
 
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +20,7 @@ import click
 import orjson
 
 from lspipe import consent, options, paths, pipeline, render, request, row, runner, schema, stream, table, words
-from lspipe.exits import Exit, LspipeError, NotFound, Precondition, Upstream, Usage
+from lspipe.exits import Deadline, Exit, LspipeError, NotFound, Precondition, Upstream, Usage
 from lspipe.row import Row
 
 READS, EMITS, ZONE = None, "envelope", "local"
@@ -25,7 +28,7 @@ _FILE_CAP = 1 << 20
 
 
 @options.command("ls-query", kind="porcelain", reads=READS, emits=EMITS)
-@click.argument("query", required=False)
+@click.argument("words", nargs=-1, metavar="[QUERY]...")
 @click.option("--source", multiple=True, metavar="NAME", help="Ask only these sources or families.")
 @click.option("--path", multiple=True, metavar="PATH", help="Search files only here; else every granted root.")
 @click.option("--mode", type=click.Choice(["lexical", "semantic", "hybrid"]), help="How to rerank; hybrid.")
@@ -46,15 +49,20 @@ def cli(**given: object) -> SimpleNamespace:
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """Plan before anything is registered: a question that nobody may be asked starts nothing."""
     began = time.monotonic()
+    if opts.sandbox_report:
+        return runner.Reach(may_signal=True)
     query = _query(opts, run)
+    if opts.form is None:
+        query = replace(query, fields=())  # The list shows what it shows; fields are for rows.
     run.report.query_id = row.query_id(query.text)
     granted = consent.load(paths.config_home())
     run.report.consent_file = granted.file
     planned = request.plan(query, granted.grants)
     if not planned.plan.sources and opts.form != "plan":
-        first = planned.refused[0]
-        raise Precondition(
-            f"no source may be asked: {first.source}: {first.detail}", first.command or "ls-consent list")
+        # One that has ended, or is for somebody else, says more than one that never was.
+        first = next((one for one in planned.refused if one.detail != "no grant"), planned.refused[0])
+        raise Precondition(f"no source may be asked: {first.source}: {first.detail} ({granted.note or granted.file})",
+                           first.command or "ls-consent list")
     named = set(query.sources)
     for refusal in planned.refused:
         if refusal.source in named:
@@ -69,9 +77,9 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
 def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
     """From the query file, then the flags, which win."""
     asked = _from_file(opts.query_file) if opts.query_file else {}
-    if opts.query is not None and opts.query_file:
+    if opts.words and opts.query_file:
         raise Usage("give the words or --query-file, not both")
-    text = asked.get("query") if opts.query_file else opts.query
+    text = asked.get("query") if opts.query_file else " ".join(opts.words) or None
     if text is None:
         raise Usage("which words?", "ls-query 'rust async', or ls-query --query-file FILE")
     text = options.printable(text)
@@ -175,7 +183,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
     """Exit codes and reports of the stages become the run's own."""
     sources = len(line.plan.sources)
-    failed = 0
+    reasons: list[str] = []
     for child in line.children[:sources]:
         facts = child.facts
         for skipped in facts.get("skipped", ()):
@@ -184,15 +192,18 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
         if why is None:
             continue
         run.report.codes.add(Exit.SKIPPED)
-        failed += why not in ("partial",)
-        if why != "partial":
+        if why == "partial":
+            continue
+        reasons.append(why)
+        if why not in {found["reason"] for found in child.facts.get("skipped", ())}:
             detail = f"signal {-child.code}" if child.code < 0 else None
             run.report.exclude(why, source=child.stage.label, detail=detail)
-    if failed == sources:
-        codes = {child.code for child in line.children[:sources]}
-        run.report.error(
-            Precondition("no source may be asked", "ls-consent list shows what is granted")
-            if codes == {int(Exit.PRECONDITION)} else Upstream("every source failed"))
+    if len(reasons) == sources:
+        run.report.error(_none_answered(reasons))
+    run.report.sandbox = _weakest(line, run)
+    run.report.rows_in = sum(child.facts.get("rows_out", 0) for child in line.children[:sources])
+    for child in line.children[:sources]:
+        run.report.counts[child.stage.label] = child.facts.get("rows_out", 0)
     for child in line.children[sources:]:
         if child.code < 0:
             raise LspipeError(f"{child.stage.name} died by signal {-child.code}")
@@ -204,8 +215,16 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
     run.report.truncated |= any(child.facts.get("truncated") for child in line.children[:sources])
 
 
+def _none_answered(reasons: list[str]) -> LspipeError:
+    if set(reasons) == {"no-consent"}:
+        return Precondition("no source may be asked", "ls-consent list shows what is granted")
+    if set(reasons) == {"late"}:
+        return Deadline("time was over before there was a row", "give it more: --timeout 60s")
+    return Upstream("every source failed")
+
+
 _REASONS = {
-    int(Exit.PRECONDITION): "no-consent", int(Exit.NOT_FOUND): "not-found", int(Exit.DEADLINE): "late",
+    int(Exit.NOT_FOUND): "not-found", int(Exit.DEADLINE): "late",
     int(Exit.SKIPPED): "partial",
 }
 
@@ -216,6 +235,8 @@ def _reason(child: pipeline.Child) -> str | None:
         return "late"
     if child.code in (Exit.OK, Exit.NO_ROWS):
         return None
+    if child.code == Exit.PRECONDITION and child.facts.get("skipped"):
+        return str(child.facts["skipped"][0]["reason"])  # Without one it is a program that is missing.
     return _REASONS.get(child.code, "failed")
 
 
@@ -234,9 +255,11 @@ def _excluded(run: runner.Run) -> list[dict[str, Any]]:
     return found
 
 
-def _weakest(line: pipeline.Pipeline) -> dict[str, str]:
+def _weakest(line: pipeline.Pipeline, run: runner.Run) -> dict[str, str]:
+    """Of the stages and the coordinator, which alone must be able to signal: its stages, and a note says so."""
     order = ("enforced", "partial", "none")
     boxes = [child.facts.get("sandbox", {}) for child in line.children]
+    boxes.append({**run.report.sandbox, "signal": "enforced"})
     return {kind: max((box.get(kind, "none") for box in boxes), key=order.index) for kind in ("fs", "net", "signal")}
 
 
@@ -274,7 +297,7 @@ def _envelope(
         "truncated": run.report.truncated,
         "privacy": {"excluded_sources": _excluded(run), "redactions": None},
         "timing_ms": _timing(line, plan_ms),
-        "sandbox": _weakest(line),
+        "sandbox": run.report.sandbox,
         "notes": run.report.notes,
     }
     if not schema.checker("envelope")(answer):

@@ -106,6 +106,8 @@ def _paths(opts: SimpleNamespace, found: Iterator[Row], run: runner.Run) -> Iter
             run.report.skip(f"path needs -0: '{path.decode('utf-8', 'replace')}'", "control characters in a path")
         else:
             yield _ended(path, opts.null)
+    if without := run.report.counts["without_a_path"]:
+        run.report.say("note", f"{without} of the rows have no path")
 
 
 def _tsv(opts: SimpleNamespace, found: Iterator[Row], _run: runner.Run) -> Iterator[bytes]:

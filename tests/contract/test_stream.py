@@ -264,3 +264,15 @@ def measured(
     process.stdout.close()
     process.stderr.close()
     return out, err, code, orjson.loads(file.read_bytes())
+
+
+def test_a_document_may_stand_on_several_lines(home: support.Home) -> None:
+    text = b'{\n  "v": 1,\n  "grants": [\n    {"family": "files", "path": "/srv"}\n  ]\n}\n'
+    done = home.run("ls-check", "--as", "consent", stdin=text)
+    assert (done.code, done.out) == (0, b'{"v":1,"grants":[{"family":"files","path":"/srv"}]}\n')
+    assert home.run("ls-check", "--as", "query", stdin=b'{"query": "a"}\n{"query": "b"}\n').code == 0
+    bad = home.run("ls-check", "--as", "query", stdin=b'{\n"limit": "x"\n}')
+    assert bad.code == 7 and b"limit" in bad.err and b"query" in bad.err
+    assert home.run("ls-check", "--as", "query", stdin=b'{\n"query": \n').code == 7
+    envelope = home.run("ls-query", "--json", "async").out
+    assert home.run("ls-check", "--as", "envelope", stdin=envelope).code == 0

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sysconfig
 
 import orjson
 import pytest
@@ -148,6 +149,15 @@ def test_config_sets_defaults_and_flags_win(home: Home) -> None:
     plan = home.run("ls-query", "--plan", "async").out
     assert b"ls-history" not in plan and b"--limit=3" in plan
     assert b"--limit=7" in home.run("ls-query", "--plan", "-n", "7", "async").out
+    file.write_text('[query]\nfields = ["title", "url"]\nsource = ["files"]\n')
+    listed = home.run("ls-query", "async")
+    assert listed.code == 0 and b"cancellation.md" in listed.out
+    assert {frozenset(row) for row in home.run("ls-query", "--jsonl", "async").rows} == {
+        frozenset({"id", "title", "url"})}
+    for wrong in ('[query]\ncolor = "blue"\n', "[strange]\n", "[query\n"):
+        file.write_text(wrong)
+        done = home.run("ls-query", "async")
+        assert done.code == 5 and b"config.toml" in done.err
     file.write_text("[query]\nnonsense = 3\n")
     done = home.run("ls-query", "async")
     assert done.code == 5 and b"nonsense" in done.err
@@ -267,3 +277,54 @@ def test_the_order_of_inputs_to_fusion_changes_nothing(home: Home) -> None:
     assert home.run("ls-fuse", stdin=first.out).out == first.out
     reranked = home.run("ls-rerank", "--now", support.NOW, stdin=first.out)
     assert home.run("ls-rerank", "--now", support.NOW, stdin=reranked.out).out == reranked.out
+
+
+def test_words_need_no_quotes(home: Home) -> None:
+    assert home.run("ls-query", "--plan", "--now", support.NOW, "async", "cancellation").out == home.run(
+        "ls-query", "--plan", "--now", support.NOW, "async cancellation").out
+
+
+def test_fields_of_a_list_are_no_matter(home: Home) -> None:
+    done = home.run("ls-query", *PATIENT, "--fields", "title", "async")
+    assert done.code == 0 and b"Cancellation" in done.out
+
+
+def test_without_ripgrep_the_source_failed_and_is_not_refused(home: Home) -> None:
+    # The same interpreter by another name: ripgrep is looked for beside it as well.
+    python = home.root / "python"
+    python.symlink_to(support.sys.executable)
+    env = {**home.env(), "PATH": str(home.root), "PYTHONPATH": sysconfig.get_path("purelib")}
+    args = support.command("ls-query", "--json", *PATIENT, "async")[1:]
+    ran = subprocess.run([python, *args], env=env, cwd=home.home, stdin=subprocess.DEVNULL, capture_output=True,
+                         timeout=support.PATIENCE)
+    done = support.Done(ran.returncode, ran.stdout, ran.stderr)
+    assert done.code == 7
+    excluded = json.loads(done.out)["privacy"]["excluded_sources"]
+    assert [(one["source"], one["reason"]) for one in excluded] == [("files", "failed")]
+
+
+def test_an_ended_grant_is_named(home: Home) -> None:
+    home.consent({"family": "files", "path": str(home.home / "notes"), "expires_at": "2020-01-01T00:00:00.000000Z"})
+    done = home.run("ls-query", "async")
+    assert done.code == 5 and b"ended 2020-01-01" in done.err and b"consent.json" in done.err
+
+
+def test_report_and_envelope_agree_on_the_sandbox(home: Home) -> None:
+    report = home.root / "report.json"
+    answer = json.loads(home.run("ls-query", "--json", *PATIENT, "--report", str(report), "async").out)
+    facts = json.loads(report.read_bytes())
+    assert facts["sandbox"] == answer["sandbox"]
+    assert facts["rows_in"] == sum(facts["counts"][name] for name in ("history", "bookmarks", "files")) > 0
+
+
+def test_a_limit_of_nothing_holds_back_everything(home: Home) -> None:
+    answer = json.loads(home.run("ls-query", "--json", *PATIENT, "-n", "0", "async").out)
+    assert answer["results"] == [] and answer["truncated"] is True
+
+
+def test_late_sources_are_a_deadline(home: Home) -> None:
+    (home.home / "notes/big").mkdir()
+    for number in range(300):
+        (home.home / f"notes/big/{number}.txt").write_text("async " * 2000)
+    done = home.run("ls-query", "--source", "files", "--timeout", "1ms", "async")
+    assert done.code == 6, done.err
