@@ -79,6 +79,8 @@ class Search:
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """The granted part of the paths, and ripgrep."""
+    if opts.sandbox_report and not opts.arguments and not opts.patterns:
+        return runner.Reach()  # Nothing is searched: what is refused is the same.
     patterns, operands = _asked(opts)
     look = ripgrep.Look(opts.fixed, opts.ignore_case, opts.globs, opts.types, opts.hidden, opts.no_ignore,
                         opts.context if opts.max_chars and not opts.first else 0, opts.first)
