@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --no-cache-dir --disable-pip-version-check -q
-PYTEST ?= $(BIN)/python -m pytest
+PYTEST ?= $(BIN)/python -m pytest -n auto
 # Words for `make demo`.
 Q ?= rust async cancellation
 export Q
