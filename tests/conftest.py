@@ -1,6 +1,7 @@
 """What every test may use: an isolated home, and what was measured on the way."""
 
 import os
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,11 @@ for folder in (TESTS, TESTS.parent):
         sys.path.insert(0, str(folder))
 
 import support  # noqa: E402
+
+# Where the suite was started with nohup or in the background, what it starts would ignore these signals, and mean it.
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 # A slow machine must not fail a good program.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
