@@ -78,6 +78,12 @@ class Deadline(LspipeError):
     code = Exit.DEADLINE
 
 
+class Refused(LspipeError):
+    """Something that would have been skipped ended the run (--strict)."""
+
+    code = Exit.SKIPPED
+
+
 class Bug(LspipeError):
     """lspipe itself is wrong."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lspipe import options, schema, stream
-from lspipe.exits import Exit, LspipeError, NotFound
+from lspipe.exits import NotFound
 from lspipe.row import Row
 from lspipe.run import Run
 
@@ -36,10 +36,7 @@ def rows(
     read = stream.document if whole else stream.rows
     for name, fd in inputs:
         def skip(number: int, reason: str, name: str = name) -> None:
-            message = f"{name}: line {number}: {reason}"
-            if run.options.strict:
-                raise LineRefused(message)
-            run.report.skip(message, reason, input=name, line=number)
+            run.report.skip(f"{name}: line {number}: {reason}", reason, input=name, line=number)
 
         try:
             for row in read(fd, skip, wrong):
@@ -61,9 +58,3 @@ def judge(name: str | None) -> Callable[[Row], str | None]:
         return None if checking[0](row) else schema.reason(str(name), row)
 
     return wrong
-
-
-class LineRefused(LspipeError):
-    """A line that is not a row ended the run (--strict)."""
-
-    code = Exit.SKIPPED

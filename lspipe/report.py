@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from lspipe import __version__, stream
-from lspipe.exits import Exit, LspipeError
+from lspipe.exits import Exit, LspipeError, Refused
 
 _KEPT = 100
 _SHOWN = 5
@@ -20,6 +20,8 @@ class Report:
         self.command = command
         self.began = time.monotonic()
         self.log_json = False
+        #: Whether what would be skipped ends the run (--strict).
+        self.strict = False
         self.rows_in = 0
         self.rows_out = 0
         self.skipped: list[dict[str, Any]] = []
@@ -55,7 +57,13 @@ class Report:
     def skip(
         self, message: str, reason: str, hint: str | None = None, code: int = Exit.SKIPPED, **facts: Any
     ) -> None:
-        """Something was passed over: `message` for stderr, `reason` and `facts` for the report."""
+        """Something was passed over: `message` for stderr, `reason` and `facts` for the report.
+
+        Raises Refused instead, with --strict.
+        """
+        if self.strict:
+            self.exclude(reason, **facts)
+            raise Refused(message, hint)
         self.codes.add(code)
         self.exclude(reason, **facts)
         if self.skipped_count <= _SHOWN:

@@ -60,6 +60,7 @@ class Run:
         self.argv = list(argv)
         self.report = Report(name)
         self.report.log_json = getattr(opts, "log", "text") == "json"
+        self.report.strict = getattr(opts, "strict", False)
         self.now = time.time_ns() // 1000
         self.writer = stream.Writer(1, getattr(opts, "line_buffered", False))
         self.clock = Clock(getattr(opts, "timeout", None), lambda: self.writer.waited)

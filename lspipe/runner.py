@@ -305,6 +305,7 @@ def _say_bug(report: Report, error: Exception, debug: bool) -> None:
 def _finish(run: Run, signal_number: int, report_fd: int) -> int:
     """Say what is left to say; the exit code, or minus the signal."""
     report = run.report
+    report.strict = False  # The run is over: nothing is left to be ended.
     if run.clock.expired_once:
         report.truncated = True
         if report.rows_out == 0:

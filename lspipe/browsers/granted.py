@@ -83,8 +83,6 @@ def check_any(run: "Run", asked: Iterable[Granted]) -> None:
 def leave_out(run: "Run", source: str, one: Granted, error: Unusable) -> None:
     """Say that a profile, or a part of it, cannot be read; the others go on, but with --strict."""
     message = f"cannot read profile '{one.label}': {error.message}"
-    if run.options.strict:
-        raise Unusable(error.reason, message, error.hint)
     run.report.skip(message, error.reason, error.hint, what=f"profile '{one.label}'", source=source,
                     browser=one.browser, profile=one.profile, detail=error.message)
 

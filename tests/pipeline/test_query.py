@@ -1,6 +1,7 @@
 """ls-query against the pipelines that it stands for: the same rows from the plan, the envelope, the failures."""
 
 import json
+import os
 import subprocess
 import sysconfig
 
@@ -328,3 +329,13 @@ def test_late_sources_are_a_deadline(home: Home) -> None:
         (home.home / f"notes/big/{number}.txt").write_text("async " * 2000)
     done = home.run("ls-query", "--source", "files", "--timeout", "1ms", "async")
     assert done.code == 6, done.err
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)], ids=["", "--strict"])
+def test_strict_sources_end_at_what_they_would_skip(home: Home, strict: tuple[str, ...]) -> None:
+    os.mkfifo(home.home / "notes/pipe")
+    (home.home / ".config/chromium/Default/History").write_bytes(b"this is no database" * 100)
+    for args in (("ls-rg", "async", "notes/pipe", "notes"), ("ls-history", "poll")):
+        done = home.run(*args[:1], *strict, *args[1:])
+        assert done.code == 7 and len(done.err.splitlines()) <= 2, done.err
+        assert bool(done.out) is not bool(strict)
