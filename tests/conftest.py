@@ -40,8 +40,9 @@ def bare(tmp_path: Path) -> support.Home:
 
 #: Why tests were not run, and how many.
 NOT_RUN: Counter[str] = Counter()
-#: The one reason that is none to fail for where everything must run: these folders are no programs to install.
-ELSEWHERE = ("no real profiles", "no collections")
+#: The reasons that are none to fail for where everything must run: these folders are no programs to install, and
+#: what only root can try, .ci/run tries as root.
+ELSEWHERE = ("no real profiles", "no collections", "only root")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -314,6 +314,7 @@ def test_a_run_folder_that_others_can_write_is_refused(state: Path, mode: int) -
         ledger.register("ls-rg", [], "source")
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_the_run_folder_of_another_user_is_refused(state: Path) -> None:
     state.mkdir(parents=True)

@@ -102,6 +102,7 @@ def test_a_link_of_ours_is_followed_a_broken_one_is_refused(tmp_path: Path) -> N
         paths.ensure_dir(str(tmp_path / "broken"))
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_what_belongs_to_another_user_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"

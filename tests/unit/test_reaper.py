@@ -398,6 +398,7 @@ def test_what_is_no_run_of_ours_is_reported_and_kept(state: Path, tmp_path: Path
     assert len(os.listdir(state)) == 4
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_the_run_of_another_user_is_kept(state: Path) -> None:
     name, _ = killed("ready()\n")

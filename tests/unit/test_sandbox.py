@@ -628,6 +628,7 @@ def test_calls_through_the_x32_table_are_refused() -> None:
 
 
 @linux
+@pytest.mark.root
 def test_root_keeps_no_privilege_but_over_files() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root has privileges")
