@@ -22,6 +22,7 @@ run() {
 echo "A made-up state: two browser profiles and a folder of notes, with consent for them."
 run ls-consent list
 run ls-query "$words"
+run ls-tabs -n 1
 run ls-query -n 1 --json "$words"
 printf '\n$ { ls-history WORDS; ls-bookmarks WORDS; ls-rg --words WORDS NOTES; } | ls-fuse | ls-rerank | ls-show -n 5\n'
 { ls-history "$words"; ls-bookmarks "$words"; ls-rg --words "$words" "$state/sample/notes"; } |

@@ -4,6 +4,7 @@ What is opened here is opened before lock-down; afterwards only these descriptor
 """
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -59,6 +60,35 @@ def open_at(folder: int, name: str) -> int:
     raise Unusable("not-readable", f"'{name}': {why}")
 
 
+def folder_at(folder: int, *names: str) -> int | None:
+    """A descriptor for listing the folder that these names lead to from the open `folder`; None where there is none.
+
+    Every one of them is ours and no link. Raises Unusable.
+    """
+    fd = folder
+    for name in names:
+        why, below = None, -1
+        try:
+            below = _open(fd, name, os.O_DIRECTORY)
+            if os.fstat(below).st_uid != os.geteuid():
+                why = "it belongs to another user"
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError:
+            why = "not a folder, or a symbolic link"
+        except OSError as error:
+            why = "it is a symbolic link" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
+        finally:
+            if fd != folder:
+                os.close(fd)
+        if why is not None:
+            if below >= 0:
+                os.close(below)
+            raise Unusable("not-readable", f"'{name}': {why}")
+        fd = below
+    return fd
+
+
 def _objection(found: os.stat_result) -> str | None:
     if stat.S_ISLNK(found.st_mode):
         return "it is a symbolic link"
@@ -69,11 +99,11 @@ def _objection(found: os.stat_result) -> str | None:
     return f"larger than {MOST >> 30} GiB" if found.st_size > MOST else None
 
 
-def _open(folder: int, name: str) -> int:
+def _open(folder: int, name: str, more: int = 0) -> int:
     try:
-        return os.open(name, _OPEN | _NOATIME, dir_fd=folder)
+        return os.open(name, _OPEN | _NOATIME | more, dir_fd=folder)
     except PermissionError:  # O_NOATIME is for owners only; whose file it is, fstat says.
-        return os.open(name, _OPEN, dir_fd=folder)
+        return os.open(name, _OPEN | more, dir_fd=folder)
 
 
 def _named(folder: int, name: str) -> os.stat_result | None:

@@ -22,7 +22,8 @@ from lspipe.exits import Bug, Exit
 
 #: The stages that a plan may hold, and the module of each. Resolved by name: the registry test checks the list.
 STAGES = {
-    "ls-history": "history", "ls-bookmarks": "bookmarks", "ls-rg": "rg",
+    "ls-history": "history", "ls-bookmarks": "bookmarks", "ls-tabs": "tabs", "ls-downloads": "downloads",
+    "ls-reading": "reading", "ls-rg": "rg",
     "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-show": "show",
 }
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.

@@ -122,13 +122,14 @@ def _reading(rules: sandbox.Rules, canaries: Sequence[str]) -> Iterator[Row]:
 
 
 def _beside(rules: sandbox.Rules) -> Iterator[str]:
-    """The folders of the files that are granted or open, and what such folders should not show."""
+    """The folders that are open, those of the files that are granted or open, and what such folders should not show."""
     program = _places(sandbox.program_paths())
     files = [path for path in _places([*rules.read, *rules.write]) if not _within(path, program)]
     for fd in range(3, 256):
         with contextlib.suppress(OSError):
             files.append(_of_descriptor(fd))
-    for folder in dict.fromkeys(os.path.dirname(path) for path in files if os.path.isfile(path)):
+    folders = (path if os.path.isdir(path) else os.path.dirname(path) for path in files if os.path.exists(path))
+    for folder in dict.fromkeys(folders):
         yield folder
         for name in _NEIGHBOURS:
             yield os.path.join(folder, name)

@@ -33,6 +33,9 @@ class SourceInfo:
 SOURCES: Mapping[str, SourceInfo] = {
     "history": SourceInfo("ls-history", "browser", "history"),
     "bookmarks": SourceInfo("ls-bookmarks", "browser", "bookmarks"),
+    "tabs": SourceInfo("ls-tabs", "browser", "tabs"),
+    "downloads": SourceInfo("ls-downloads", "browser", "downloads"),
+    "reading": SourceInfo("ls-reading", "browser", "reading"),
     "files": SourceInfo("ls-rg", "files", None),
 }
 

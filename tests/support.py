@@ -219,10 +219,9 @@ class Home:
             "[Profile0]\nName=default-release\nIsRelative=1\nPath=k3x9f2ab.default-release\nDefault=1\n"
         )
         state.notes(str(self.home / "notes"), now)
-        data = ["history", "bookmarks"]
         self.consent(
-            {"family": "browser", "browser": "chromium", "profile": "Default", "data": data, "path": str(chromium)},
-            {"family": "browser", "browser": "firefox", "profile": firefox.name, "data": data, "path": str(firefox)},
+            *({"family": "browser", "browser": browser, "profile": path.name, "data": state.GRANTED[browser],
+               "path": str(path)} for browser, path in (("chromium", chromium), ("firefox", firefox))),
             {"family": "files", "path": str(self.home / "notes")},
         )
 

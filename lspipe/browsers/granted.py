@@ -106,9 +106,9 @@ def tolerant(run: "Run", source: str, one: Granted, name: str) -> Iterator[None]
             raise  # By a signal.
 
 
-def provenance(one: Granted, origin: str | None) -> dict[str, Any]:
+def provenance(one: Granted, origin: str | None, method: str = "snapshot") -> dict[str, Any]:
     """Where a row of this profile comes from. What a browser knows is always private."""
-    found: dict[str, Any] = {"retriever": "browser", "method": "snapshot", "acl": "authorized", "private": True,
+    found: dict[str, Any] = {"retriever": "browser", "method": method, "acl": "authorized", "private": True,
                              "browser": one.browser, "profile": one.profile}
     if one.name and one.name != one.profile:
         found["profile_name"] = one.name

@@ -49,10 +49,12 @@ BROWSERS: tuple[Browser, ...] = (
 FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "chromium": {
         "history": ("History",), "downloads": ("History",), "bookmarks": ("Bookmarks", "AccountBookmarks"),
-        "tabs": ("Sessions",), "reading": ("Sync Data/LevelDB",), "tab-text": ("DevToolsActivePort",),
+        "tabs": ("Sessions", "Current Session", "Last Session", "Current Tabs", "Last Tabs"),
+        "reading": ("Sync Data/LevelDB",), "tab-text": ("DevToolsActivePort",),
     },
     "firefox": {
         "history": ("places.sqlite",), "downloads": ("places.sqlite",), "bookmarks": ("places.sqlite",),
-        "tabs": ("sessionstore.jsonlz4", "sessionstore-backups"),
+        "tabs": ("sessionstore.jsonlz4", "sessionstore-backups", "zen-sessions.jsonlz4", "zen-sessions-backup",
+                 "containers.json"),
     },
 }

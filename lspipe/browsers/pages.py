@@ -148,6 +148,26 @@ class History:
             if url:
                 yield page, url[:URL], title, text or ""
 
+    def visits(self) -> Iterator[tuple[int, int]]:
+        """(id, how often it was visited) of the pages in scope; with a window, in that window. `count` comes before.
+
+        Without one it is the browser's own figure, which outlives the visits that it has let expire.
+        """
+        layout, where, inside = self.layout, self.where, self._inside
+        if inside is None:
+            if layout.count != "NULL":
+                rows = self.cursor.each(f"SELECT p.id, {layout.count} FROM {layout.pages} p WHERE {where.shown}")
+            else:
+                rows = self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v WHERE {where.visit}"
+                                        " GROUP BY 1")
+            yield from ((page, visits) for page, visits in rows
+                        if page not in self._outside and type(visits) is int and visits > 0)
+            return
+        counted = dict(self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v"
+                                        f" WHERE {where.visit} AND {where.window} GROUP BY 1"))
+        # One whose visits have expired was visited once at least.
+        yield from ((page, counted.get(page, 1)) for page in sorted(inside))
+
     # ---- pages in full
 
     def urls(self, ids: Sequence[int]) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,8 @@ The list of this machine and that of the signed-in account lie side by side. A v
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from lspipe import when
+from lspipe import when, words
+from lspipe.browsers import ranking
 from lspipe.browsers.leveldb_files import Bad, varint
 
 #: Keys by where an entry comes from; behind each stands the url.
@@ -47,6 +48,11 @@ def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]
                 found.setdefault(one.url, one)
     yield from sorted(found.values(), key=lambda one: (-(one.added or 0), one.url))
     yield from [None] * broken
+
+
+def searched(entry: Reading) -> list[words.Field]:
+    """The searched parts of an entry."""
+    return ranking.fields(entry.url, entry.title or "")
 
 
 def _entry(value: bytes, key: bytes, origin: str, now: int) -> Reading | None:

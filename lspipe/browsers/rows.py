@@ -1,4 +1,4 @@
-"""Rows of visited pages and of bookmarks."""
+"""Rows of what browsers keep: visited pages, bookmarks, tabs, downloads, the reading list."""
 
 import os
 from collections.abc import Sequence
@@ -10,11 +10,15 @@ from lspipe.row import Row
 
 if TYPE_CHECKING:
     from lspipe.browsers.bookmark import Bookmark
+    from lspipe.browsers.downloads import Download
     from lspipe.browsers.pages import Page
+    from lspipe.browsers.readinglist import Reading
+    from lspipe.browsers.tab import Tab
+    from lspipe.browsers.topmost import Often
     from lspipe.runner import Run
     from lspipe.words import Query
 
-HISTORY, BOOKMARKS = "history", "bookmarks"
+HISTORY, BOOKMARKS, TABS, DOWNLOADS, READING = "history", "bookmarks", "tabs", "downloads", "reading"
 #: A row has room for a mebibyte, and some `data:` and `javascript:` addresses do not fit.
 _URL, _TITLE = 65_536, 4096
 
@@ -48,6 +52,25 @@ def history(one: Granted, page: "Page", query: "Query", max_chars: int) -> Row:
     return _finish(found, page.seen, page.quality, page.lossy, one, page.origin, meta)
 
 
+def often(one: Granted, found: "Often", query: "Query", max_chars: int, narrow: bool) -> Row:
+    """The row of a page that was visited often, or of a site; `narrow` says that only visits in scope were counted.
+
+    A site's row has its root for a url, its host for a title, and the time of its most visited page.
+    """
+    page = found.page
+    if found.site is not None:
+        root = f"{page.url.partition('://')[0]}://{found.site}/"
+        page = page._replace(url=root, length=len(root), title=found.site, text=None, visits=found.visits)
+    made = history(one, page, query, max_chars) | {"score": float(found.visits)}
+    meta = dict(made.get("meta", {}))
+    if found.site is not None:
+        made["id"] = row.identify(HISTORY, one.browser, one.profile, page.url, "site")
+        meta["pages"] = found.pages
+    if narrow:
+        meta["visits_in_scope"] = found.visits
+    return made | {"meta": meta}
+
+
 def bookmark_id(one: Granted, mark: "Bookmark") -> str:
     """The id of a bookmark: the same address may be in several folders."""
     return row.identify(BOOKMARKS, one.browser, one.profile, mark.url, mark.guid or "/".join(mark.folder))
@@ -65,6 +88,68 @@ def bookmark(one: Granted, mark: "Bookmark") -> Row:
     return _finish(found, mark.added, mark.quality, False, one, mark.origin, meta)
 
 
+def used(tab: "Tab") -> tuple[int | None, str | None]:
+    """When a tab was closed, else last looked at, else went to its page; or why there is no such time."""
+    times = [(tab.last_active, tab.quality), (tab.entry.at, tab.entry.quality)]
+    if tab.closed_quality is not None or tab.closed is not None:
+        times.insert(0, (tab.closed, tab.closed_quality))
+    return next((time for time in times if time[0] is not None), times[0])
+
+
+def tab(one: Granted, tab: "Tab", saved: int, closed: bool, title: str | None) -> Row:
+    """The row of a tab, without what only a list of results knows; `saved` is when its file was written.
+
+    `title` is one that stands elsewhere, for a tab that has none itself.
+    """
+    place = f"{tab.window}:{tab.index}"
+    if closed:  # Where it was in its window, and when; one that was closed alone has no such place.
+        place = f"closed {tab.closed} {tab.index if tab.closed_with else tab.key or tab.index}"
+    state = {"closed": True, "closed_with": tab.closed_with} if closed else {"active": tab.active}
+    meta: dict[str, Any] = {
+        "window": tab.window, "index": tab.index, **state, "pinned": tab.pinned,
+        "focused": tab.focused or None, "hidden": tab.hidden or None, "unloaded": tab.unloaded or None,
+        "kind": None if tab.kind == "normal" else tab.kind, "window_title": tab.window_title,
+        "group": tab.group and {"id": tab.group.id, "title": tab.group.title, "colour": tab.group.colour},
+        "container": tab.container, "workspace": tab.workspace, "folder": "/".join(tab.folder) or None,
+        "last_active": None if tab.last_active is None else when.rfc3339(tab.last_active),
+        "saved_at": when.rfc3339(saved),
+    }
+    url, own = _cut(tab.entry.url, meta), tab.entry.title
+    if own is None and title:
+        own, meta["title_from"] = title, HISTORY
+    at, quality = used(tab)
+    found = _row(row.identify(TABS, one.browser, one.profile, url, place), TABS, own and own[:_TITLE], url)
+    return _finish(found, at, quality, False, one, "local", meta, "session")
+
+
+def download(one: Granted, found: "Download") -> Row:
+    """The row of a download, without what only a list of results knows."""
+    meta: dict[str, Any] = {
+        "state": found.state, "path": found.path and found.path[:_TITLE], "bytes": found.received,
+        "total": found.total, "mime": found.mime and found.mime[:255], "danger": found.danger,
+        "opened": found.opened or None, "deleted": found.deleted or None,
+        "started_at": None if found.started is None else when.rfc3339(found.started),
+        "page": found.page and found.page[:_TITLE], "referrer": found.referrer and found.referrer[:_TITLE],
+    }
+    url = _cut(found.url, meta)
+    number = row.identify(DOWNLOADS, one.browser, one.profile, url, found.guid or found.path)
+    made = _row(number, DOWNLOADS, found.name and found.name[:_TITLE], url)
+    return _finish(made, found.ended, found.quality, False, one, "local", meta)
+
+
+def reading(one: Granted, entry: "Reading") -> Row:
+    """The row of an entry of the reading list, without what only a list of results knows."""
+    meta: dict[str, Any] = {
+        "status": "read" if entry.state == "read" else "unread",
+        "opened": None if entry.state == "read" else entry.state == "unread",
+        "read_at": None if entry.first_read is None else when.rfc3339(entry.first_read),
+    }
+    url = _cut(entry.url, meta)
+    number = row.identify(READING, one.browser, one.profile, url)
+    made = _row(number, READING, entry.title and entry.title[:_TITLE], url)
+    return _finish(made, entry.added, entry.quality, False, one, entry.origin, meta)
+
+
 #: The order in which people read a row.
 _ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", "snippet", "text", "matched_terms",
           "accessed_at", "provenance", "corpus", "meta")
@@ -79,6 +164,15 @@ def _row(number: str, source: str, title: str | None, url: str) -> Row:
     return {"id": number, "source": source, "title": title, "url": url}
 
 
+def _cut(url: str, meta: dict[str, Any]) -> str:
+    """A url that fits into a row. Of `meta`, which says its length if it did not, what is None is taken out."""
+    for key in [key for key, value in meta.items() if value is None]:
+        del meta[key]
+    if len(url) > _URL:
+        meta["url_length"] = len(url)
+    return url[:_URL]
+
+
 def _texts(text: str, query: "Query", max_chars: int) -> Row:
     from lspipe import snippet
 
@@ -89,13 +183,13 @@ def _texts(text: str, query: "Query", max_chars: int) -> Row:
 
 
 def _finish(found: Row, at: int | None, quality: str | None, lossy: bool, one: Granted, origin: str | None,
-            meta: dict[str, Any]) -> Row:
+            meta: dict[str, Any], method: str = "snapshot") -> Row:
     found["accessed_at"] = None if at is None else when.rfc3339(at)
     if quality is not None:
         meta["time_quality"] = quality
     if lossy:
         meta["lossy"] = True
-    found["provenance"] = provenance(one, origin)
+    found["provenance"] = provenance(one, origin, method)
     if meta:
         found["meta"] = meta
     return found

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from lspipe import words
+from lspipe.browsers import ranking
 from lspipe.live import Unusable
 
 T = TypeVar("T")
@@ -73,6 +75,29 @@ class Tab:
     closed: int | None = None
     closed_quality: str | None = None
     closed_with: str | None = None
+
+
+#: Schemes of pages that browsers and their extensions make themselves.
+_OWN = ("about", "arc", "brave", "chrome", "chrome-error", "chrome-extension", "chrome-native", "chrome-search",
+        "chrome-untrusted", "chromewebdata", "devtools", "edge", "extension", "moz-extension", "opera", "resource",
+        "vivaldi")
+
+
+def is_internal(tab: Tab) -> bool:
+    """Whether it shows a page of the browser itself. The reader view of a page is not one."""
+    scheme = tab.entry.url.partition(":")[0].lower()
+    return tab.kind == "devtools" or (scheme in _OWN and not tab.entry.url.startswith("about:reader?"))
+
+
+def fields(tab: Tab, title: str | None = None) -> list[words.Field]:
+    """The searched parts of a tab; `title` is one for a tab that has none itself."""
+    found = ranking.fields(tab.entry.url, tab.entry.title or title or "")
+    if tab.group is not None and tab.group.title:
+        found.append(words.Field("tags", tab.group.title, ranking.TAGS))
+    names = [name for name in (tab.container, tab.workspace, *tab.folder) if name]
+    if names:
+        found.append(words.Field("text", "/".join(names), ranking.FOLDER))
+    return found
 
 
 def first_usable(

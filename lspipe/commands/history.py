@@ -2,6 +2,7 @@
 
     $ ls-history rust async
     $ ls-history --since yesterday -n 20
+    $ ls-history --top --since 30d
 
 QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- before a query that begins with -. A
 page matches when any word does, and comes first the more of the query it covers, rare words counting more. Without
@@ -10,6 +11,9 @@ words the newest pages come first.
 A page that was reached through redirects is one row: the place where they ended. Without --all, hidden pages, parts
 of pages and error pages are left out. --since and --until choose pages by their visits: a page is in if any visit
 is, accessed_at is its newest visit in that time, and meta.visit_count counts all of them.
+
+--top puts the most visited pages first and --sites the most visited sites, a row for each host; the score is then the
+number of visits, those in the time of --since and --until if one is given, and words only choose.
 """
 
 import contextlib
@@ -38,6 +42,8 @@ READS, EMITS, ZONE = None, "row", "local"
 @click.argument("words", nargs=-1, metavar="[QUERY]...")
 @click.option("--all", "everything", is_flag=True, help="Also redirects, hidden pages and error pages.")
 @click.option("--all-terms", is_flag=True, help="Only pages that hold every word.")
+@click.option("--top", is_flag=True, help="The most visited pages first.")
+@click.option("--sites", is_flag=True, help="Sites instead of pages, the most visited first.")
 @click.option("--origin", type=click.Choice(["local", "synced"]),
               help="Only visits of this machine, or only those that came by sync.")
 def cli(**given: object) -> SimpleNamespace:
@@ -65,7 +71,11 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     with contextlib.ExitStack() as stack:
         searched = list(_histories(opts, run, stack))
         granted.check_any(run, [one for one, _source in run.reach.given])
-        found = _ranked(opts, run, query, searched) if query.wanted else _newest(run, query, opts.max_chars, searched)
+        if opts.top or opts.sites:
+            found = _most_visited(opts, run, query, searched)
+        else:
+            found = (_ranked(opts, run, query, searched) if query.wanted
+                     else _newest(run, query, opts.max_chars, searched))
         for rank, one in enumerate(found, 1):
             yield made.arranged(common | one | {"rank": rank})
         for profile, history in searched:
@@ -122,6 +132,32 @@ def _newest(
         for number, page in found:
             if matcher.match(ranking.fields(page.url, page.title or "", page.text or "")) is not None:
                 yield made.history(searched[number][0], page, query, max_chars)
+
+
+def _most_visited(
+    opts: SimpleNamespace, run: runner.Run, query: "Query", searched: list[tuple[Granted, "History"]]
+) -> Iterator[Row]:
+    from lspipe.browsers import ranking, topmost
+
+    histories: list[History] = []
+    profiles: list[Granted] = []
+    matched: list[topmost.Matched | None] = []
+    judge = ranking.Judge(query, opts.all_terms)
+    for one, history in searched:
+        with granted.tolerant(run, made.HISTORY, one, "the database"):
+            history.count()
+            found = dict(judge.pages(history.candidates(judge.likes))) if query.terms else None
+            histories.append(history)
+            profiles.append(one)
+            matched.append(found)
+    most = None if opts.limit is None else opts.limit + 1
+    listing = topmost.sites if opts.sites else topmost.most_visited
+    with granted.in_time(run):
+        for often in listing(histories, matched, most):
+            row = made.often(profiles[often.profile], often, query, opts.max_chars,
+                             histories[often.profile].wanted.narrow)
+            strengths = (matched[often.profile] or {}).get(often.page.id, ())
+            yield row | ({"matched_terms": judge.matched(strengths)} if query.wanted else {})
 
 
 main = runner.Tool(cli, rows, reach=reach, opening=opening)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.client
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import support
 
@@ -118,6 +120,36 @@ def open_tab(root: Path, url: str) -> None:
     connection.request("PUT", f"/json/new?{url}")
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def open_window(root: Path, url: str) -> None:
+    """Visit `url` in a window of its own."""
+    _create(root, {"url": url, "newWindow": True})
+
+
+def open_private(root: Path, url: str) -> None:
+    """Visit `url` in a context of its own that keeps nothing, as a private window does."""
+    _create(root, {"url": url, "newWindow": True}, private=True)
+
+
+def _create(root: Path, params: dict[str, object], private: bool = False) -> None:
+    from websockets.sync.client import connect
+
+    port, path = (root / "DevToolsActivePort").read_text().split()
+    with connect(f"ws://127.0.0.1:{port}{path}", proxy=None) as socket:
+        if private:
+            socket.send(json.dumps({"id": 1, "method": "Target.createBrowserContext"}))
+            params = {**params, "browserContextId": _answer(socket, 1)["browserContextId"]}
+        socket.send(json.dumps({"id": 2, "method": "Target.createTarget", "params": params}))
+        _answer(socket, 2)
+
+
+def _answer(socket: Any, number: int) -> Any:
+    while True:
+        found = json.loads(socket.recv(support.PATIENCE))
+        if found.get("id") == number:
+            assert "error" not in found, found
+            return found["result"]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
-"""ls-history on profiles of real browsers: while they run, after a clean end, after SIGKILL; nothing is changed."""
+"""Sources on profiles of real browsers: while they run, after a clean end, after SIGKILL; nothing is changed."""
 
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ needs_firefox = pytest.mark.skipif(shutil.which("firefox-esr") is None, reason="
 
 
 def grant(home: Home, browser: str, profile: Path) -> None:
-    home.consent({"family": "browser", "browser": browser, "profile": profile.name, "data": ["history", "bookmarks"],
-                  "path": str(profile)})
+    home.consent({"family": "browser", "browser": browser, "profile": profile.name, "path": str(profile),
+                  "data": ["history", "bookmarks", "tabs", "downloads", "reading"]})
 
 
 def titles(home: Home, words: str = "lspipe") -> set[str]:
@@ -47,6 +48,9 @@ def test_chromium_running_killed_and_restarted(bare: Home) -> None:
                 before = driver.state_of(root)
                 assert titles(bare) == {"Lspipe page /first"}
                 assert bare.run("ls-bookmarks").code in (0, 7)
+                for name in ("ls-downloads", "ls-reading"):
+                    done = bare.run(name)
+                    assert (done.code, done.out, done.err) == (0, b"", b""), name
                 assert driver.state_of(root) == before
             driver.open_tab(root, f"{base}/second")
             support.until(lambda: visited(bare, "lspipe", "/second"), "the second visit is committed", browser.process)
@@ -74,6 +78,7 @@ def test_firefox_running_killed_and_restarted(bare: Home) -> None:
                 before = driver.state_of(profile)
                 assert titles(bare) == {"Lspipe page /first"}
                 assert bare.run("ls-bookmarks").code == 0
+                assert bare.run("ls-downloads").code == 0
                 assert driver.state_of(profile) == before
             browser.kill()
         before = driver.state_of(profile)
@@ -84,5 +89,71 @@ def test_firefox_running_killed_and_restarted(bare: Home) -> None:
             browser.quit()
         before = driver.state_of(profile)
         assert titles(bare) == {"Lspipe page /first", "Lspipe page /second"}
+        assert driver.state_of(profile) == before
+    assert bare.runs == []
+
+
+def tabs(home: Home, *args: str) -> dict[str, dict[str, Any]]:
+    """The open tabs by the ends of their urls; none while there is no file."""
+    done = home.run("ls-tabs", *args)
+    assert done.code in (0, 4, 7), done.err
+    return {row["url"].rpartition("/")[2]: row for row in done.rows}
+
+
+def windows(found: dict[str, dict[str, Any]]) -> set[frozenset[str]]:
+    """Which tabs share a window."""
+    numbers = {row["meta"]["window"] for row in found.values()}
+    return {frozenset(name for name, row in found.items() if row["meta"]["window"] == number) for number in numbers}
+
+
+@needs_chromium
+def test_tabs_of_chromium_while_it_runs_and_after_a_kill(bare: Home) -> None:
+    root = bare.home / ".config/chromium"
+    profile = root / "Default"
+    profile.mkdir(parents=True)
+    grant(bare, "chromium", profile)
+    with driver.server() as base:
+        with driver.chromium(bare.home, f"{base}/one") as browser:
+            support.until(lambda: "one" in tabs(bare), "the first tab is written", browser.process)
+            driver.open_tab(root, f"{base}/two")
+            driver.open_window(root, f"{base}/three")
+            driver.open_private(root, f"{base}/secret")
+            driver.open_tab(root, f"{base}/four")
+            new = {"two", "three", "four"}
+            support.until(lambda: new <= set(tabs(bare)), "the new ones are written", browser.process)
+            support.until(lambda: visited(bare, "lspipe", "/four"), "the last visit is committed", browser.process)
+            with browser.frozen():
+                before = driver.state_of(root)
+                found = tabs(bare)
+                assert driver.state_of(root) == before
+            browser.kill()
+        assert set(found) == {"one", "two", "three", "four"}
+        assert frozenset({"one", "two"}) <= next(one for one in windows(found) if "one" in one)
+        assert "three" not in next(one for one in windows(found) if "one" in one)
+        assert {row["title"] for row in found.values()} == {f"Lspipe page /{name}" for name in found}
+        before = driver.state_of(root)
+        assert set(tabs(bare)) == set(found)
+        assert "secret" not in tabs(bare, "--closed", "--all")
+        assert driver.state_of(root) == before
+    assert bare.runs == []
+
+
+@needs_firefox
+def test_tabs_of_firefox_while_it_runs_and_after_a_kill(bare: Home) -> None:
+    profile = bare.home / ".mozilla/firefox/k3x9f2ab.default-release"
+    with driver.server() as base:
+        with driver.firefox(bare.home, f"{base}/one", f"{base}/two") as browser:
+            grant(bare, "firefox", profile)
+            support.until(lambda: {"one", "two"} <= set(tabs(bare)), "both tabs are written", browser.process)
+            with browser.frozen():
+                before = driver.state_of(profile)
+                found = tabs(bare)
+                assert driver.state_of(profile) == before
+            browser.kill()
+        assert {name: row["title"] for name, row in found.items()} == {
+            "one": "Lspipe page /one", "two": "Lspipe page /two"}
+        assert [len(one) for one in windows(found)] == [2]
+        before = driver.state_of(profile)
+        assert set(tabs(bare)) == {"one", "two"}
         assert driver.state_of(profile) == before
     assert bare.runs == []

@@ -147,16 +147,21 @@ def test_killed_with_a_snapshot_on_disk(home: Home) -> None:
             decoy.kill()
 
 
-@pytest.mark.parametrize("name", ["ls-history", "ls-bookmarks", "ls-query"])
+@pytest.mark.parametrize("name", ["ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading", "ls-query"])
 def test_a_profile_without_a_grant_is_never_opened(home: Home, name: str) -> None:
     """Its files are FIFOs: an open would wait for ever, or be seen by strace."""
     trap = home.home / ".config/chromium/Profile 1"
     trap.mkdir()
     for file in ("History", "History-journal", "Bookmarks", "Preferences", "Cookies", "Login Data"):
         os.mkfifo(trap / file)
+    (trap / "Sessions").mkdir()
+    os.mkfifo(trap / "Sessions/Session_13440000000000000")
+    (trap / "Sync Data/LevelDB").mkdir(parents=True)
+    os.mkfifo(trap / "Sync Data/LevelDB/000003.log")
     other = home.home / ".mozilla/firefox/zzzzzzzz.other"
     other.mkdir()
-    for file in ("places.sqlite", "places.sqlite-wal", "cookies.sqlite", "logins.json", "key4.db"):
+    for file in ("sessionstore.jsonlz4", "places.sqlite", "places.sqlite-wal", "cookies.sqlite", "logins.json",
+                 "key4.db"):
         os.mkfifo(other / file)
     strace = shutil.which("strace")
     if strace is None:
@@ -178,7 +183,7 @@ def test_secrets_of_a_granted_profile_are_refused_by_the_kernel(home: Home) -> N
     profile = home.home / ".config/chromium/Default"
     for name in ("Cookies", "Login Data"):
         (profile / name).write_text("secret")
-    for command in ("ls-history", "ls-bookmarks"):
+    for command in ("ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading"):
         answers = home.run(command, "--sandbox-report").rows
         for name in ("Cookies", "Login Data"):
             tried = [row for row in answers if row["attempt"] == f"read {profile / name}"]

@@ -10,6 +10,8 @@ import pytest
 import support
 from support import Home
 
+from lspipe import request
+
 WORDS = [
     "async cancellation",
     "rust 'async' \"structured concurrency\"",
@@ -100,9 +102,9 @@ def test_first_five_results_in_order(home: Home) -> None:
 FIRST_FIVE = [
     (1, "history", "Cancellation - The Async Rust Book"),
     (2, "files", "cancellation.md"),
-    (3, "history", "select! and dropping futures - The Async Rust Book"),
-    (4, "history", "Async drop: where are we? - Rust forum"),
-    (5, "files", "2026-07.md"),
+    (3, "history", "Cancellation in asynchronous programs"),
+    (4, "history", "select! and dropping futures - The Async Rust Book"),
+    (5, "files", "worker.py"),
 ]
 
 
@@ -137,9 +139,10 @@ def test_a_bad_query_file_is_refused(home: Home, asked: bytes, words: bytes) -> 
 def test_defaults_are_those_of_the_plan(home: Home) -> None:
     plan = home.run("ls-query", "--plan", "--now", support.NOW, "async").out.decode()
     assert "--limit=10" in plan and "--mode=hybrid" in plan and "--k=60" in plan
-    assert plan.count("--limit=100") == 3 and plan.count("--timeout=10") == 3
+    assert plan.count("--limit=100") == plan.count("--timeout=10") == len(request.SOURCES)
     assert "--cap=browser=6" in plan and "--cap=files=6" in plan
-    assert [name for name in ("ls-history", "ls-bookmarks", "ls-rg", "ls-fuse", "ls-rerank") if name not in plan] == []
+    asked = [info.command for info in request.SOURCES.values()]
+    assert [name for name in (*asked, "ls-fuse", "ls-rerank") if f"{name} " not in plan] == []
 
 
 def test_config_sets_defaults_and_flags_win(home: Home) -> None:
@@ -177,7 +180,7 @@ def test_a_source_without_consent_is_named_and_changes_no_code(home: Home) -> No
     assert done.code == 0, done.err
     excluded = json.loads(done.out)["privacy"]["excluded_sources"]
     assert {(one["source"], one["reason"]) for one in excluded} == {
-        ("history", "no-consent"), ("bookmarks", "no-consent")}
+        (name, "no-consent") for name, info in request.SOURCES.items() if info.family == "browser"}
     assert all("ls-consent grant" in one["detail"] for one in excluded)
     assert home.run("ls-query", "--source", "history,files", "async").code == 7
     assert home.run("ls-query", "--source", "history", "async").code == 5
@@ -189,7 +192,7 @@ def test_a_broken_profile_does_not_hide_the_others(home: Home) -> None:
     assert done.code == 7
     answer = json.loads(done.out)
     assert [(one["source"], one["browser"], one["profile"]) for one in answer["privacy"]["excluded_sources"]] == [
-        ("history", "chromium", "Default")]
+        ("history", "chromium", "Default"), ("downloads", "chromium", "Default")]
     assert "Poll in std::task - Rust" in {row["title"] for row in answer["results"]}
 
 
@@ -315,7 +318,7 @@ def test_report_and_envelope_agree_on_the_sandbox(home: Home) -> None:
     answer = json.loads(home.run("ls-query", "--json", *PATIENT, "--report", str(report), "async").out)
     facts = json.loads(report.read_bytes())
     assert facts["sandbox"] == answer["sandbox"]
-    assert facts["rows_in"] == sum(facts["counts"][name] for name in ("history", "bookmarks", "files")) > 0
+    assert facts["rows_in"] == sum(facts["counts"][name] for name in request.SOURCES) > 0
 
 
 def test_a_limit_of_nothing_holds_back_everything(home: Home) -> None:

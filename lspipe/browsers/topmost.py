@@ -1,0 +1,72 @@
+"""The most visited pages and sites of histories, those with the most visits in scope first."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lspipe.browsers.pages import History, Page
+from lspipe.browsers.ranking import Strengths
+
+Matched = Mapping[int, Strengths]
+"""The pages that match a query, by their id."""
+_AT_ONCE = 200
+_END = re.compile(r"[/?#\\]")
+
+
+class Often(NamedTuple):
+    """A page and how often it was visited; for a site, of whose pages it is the one most visited, all of them."""
+
+    profile: int
+    page: Page
+    visits: int
+    site: str | None = None
+    pages: int = 1
+
+
+def most_visited(histories: Sequence[History], matched: Sequence[Matched | None], most: int | None) -> Iterator[Often]:
+    """The pages in scope that match, None standing for all; at most so many. `History.count` comes first."""
+    found = [(-visits, number, page) for number, (history, wanted) in enumerate(zip(histories, matched, strict=True))
+             for page, visits in history.visits() if wanted is None or page in wanted]
+    if most is not None and most < len(found) // 4:
+        import heapq
+
+        found = heapq.nsmallest(most, found)
+    else:
+        found.sort()
+    yield from _in_full(histories, [(number, page, -visits, None, 1) for visits, number, page in found[:most]])
+
+
+def sites(histories: Sequence[History], matched: Sequence[Matched | None], most: int | None) -> Iterator[Often]:
+    """The same for sites: hosts of http(s) pages, each once in each history."""
+    found: list[tuple[int, int, int, str, int]] = []
+    for number, (history, wanted) in enumerate(zip(histories, matched, strict=True)):
+        visits = dict(history.visits())
+        hosts: dict[str, list[int]] = {}
+        for page, url, _title, _text in history.candidates(None):
+            if page in visits and (wanted is None or page in wanted) and url.startswith(("http://", "https://")):
+                total = hosts.setdefault(_site(url), [0, 0, page])  # Visits, pages, the most visited of them.
+                total[0] += visits[page]
+                total[1] += 1
+                if visits[page] > visits[total[2]]:
+                    total[2] = page
+        found += [(-total, number, page, host, count) for host, (total, count, page) in hosts.items() if host]
+    found.sort()
+    yield from _in_full(histories, [(number, page, -visits, host, count)
+                                    for visits, number, page, host, count in found[:most]])
+
+
+def _site(url: str) -> str:
+    """The host of an http(s) url, with a port that is not the usual one."""
+    return _END.split(url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
+
+
+def _in_full(histories: Sequence[History], found: list[tuple[int, int, int, str | None, int]]) -> Iterator[Often]:
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start:start + _AT_ONCE]
+        pages: dict[tuple[int, int], Page] = {}
+        for number, history in enumerate(histories):
+            wanted = [page for owner, page, *_ in some if owner == number]
+            pages |= {(number, page.id): page for page in history.pages(wanted)}
+        for number, page, visits, site, count in some:
+            if (number, page) in pages:
+                yield Often(number, pages[number, page], visits, site, count)

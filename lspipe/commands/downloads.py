@@ -1,0 +1,79 @@
+"""List and search what was downloaded, by file name, address and page, in every granted profile.
+
+    $ ls-downloads
+    $ ls-downloads --since 30d pdf
+
+QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- before a query that begins with -. The
+title of a download is its file name; the page that it was started from is searched as well. Without words the last
+ones come first; --since and --until are about the time when they ended, or began where they have not.
+
+url is where the bytes came from, at the end of all redirects. meta.path is where the browser put them; whether a file
+is still there nobody looks. Chromium says more of its downloads than Firefox, which keeps the last one of an address.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import click
+
+from lspipe import access, options, runner
+from lspipe.browsers import granted
+from lspipe.browsers import rows as made
+from lspipe.browsers.granted import Granted
+from lspipe.live import Source
+from lspipe.row import Row
+
+if TYPE_CHECKING:
+    from lspipe.browsers.downloads import Download
+
+READS, EMITS, ZONE = None, "row", "local"
+
+
+@options.command("ls-downloads", kind="source", reads=READS, emits=EMITS)
+@click.argument("words", nargs=-1, metavar="[QUERY]...")
+@click.option("--all-terms", is_flag=True, help="Only downloads that hold every word.")
+def cli(**given: object) -> SimpleNamespace:
+    return options.namespace(**given)
+
+
+def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
+    """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
+    held = access.obtain(run, granted.request(made.DOWNLOADS, opts.profile),
+                         granted.existing(os.path.expanduser("~"), os.environ))
+    return runner.Reach(given=granted.profiles_of(held))
+
+
+def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
+    """Open each profile's database with its journals."""
+    asked = run.reach.given
+    run.reach.given = [(one, source) for one in asked
+                       if (source := granted.database(run, made.DOWNLOADS, one)) is not None]
+    granted.check_any(run, asked)
+
+
+def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
+    """Ranked by the query; without one, and for a query of nothing but filters, the last ended first."""
+    from lspipe.browsers import downloads, listed
+
+    query, common = made.asked(run, opts.words)
+    kind = listed.Kind["Download"](made.DOWNLOADS, downloads.fields, lambda one: one.at, made.download)
+    found = ((one, _downloads(run, one, source)) for one, source in run.reach.given)
+    yield from listed.ranked(kind, found, query, common, opts.all_terms)
+    granted.check_any(run, [one for one, _source in run.reach.given])
+
+
+def _downloads(run: runner.Run, one: Granted, source: Source) -> "Iterator[Download]":
+    """The downloads of a profile that are in scope; what cannot be read of it is said."""
+    from lspipe import snapshot
+    from lspipe.browsers import downloads, listed
+
+    read = downloads.firefox if one.engine == "firefox" else downloads.chromium
+    with granted.tolerant(run, made.DOWNLOADS, one, source.name), contextlib.closing(
+            granted.connect(run, source, downloads.TABLES[one.engine], snapshot.MEMORY)) as conn:
+        yield from (found for found in read(conn, run.now) if listed.within(found.at, run.since, run.until))
+
+
+main = runner.Tool(cli, rows, reach=reach, opening=opening)
