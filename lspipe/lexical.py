@@ -194,7 +194,7 @@ def _occurrences(base: "sqlite3.Connection", stems: Sequence[str]) -> list[tuple
 
 def _mark(asked: Sequence[Unit], found: Mapping[int, Sequence[int]], length: int) -> Marks:
     norm = K1 * (1 - B + B * length / USUAL)
-    whole = sum(unit.idf for unit in asked)
+    whole = sum(unit.idf for unit in asked) or 1.0  # A handmade `corpus` may have a word in all of 2**53 documents.
     bm25 = coverage = 0.0
     for number, places in found.items():
         unit = asked[number]

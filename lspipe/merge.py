@@ -14,6 +14,8 @@ from lspipe.row import Row, identify, is_private
 
 #: How many other matching lines a merged file names.
 LINES = 20
+#: The highest number that JSON holds exactly; the schema has no higher one.
+MOST = 2**53 - 1
 
 
 #: A url that is its own canonical form; most are, and looking is quicker than taking it apart.
@@ -91,7 +93,8 @@ def _sources(row: Row) -> list[str]:
 
 def _lines(row: Row) -> list[int]:
     found = [(row.get("location") or {}).get("line"), *_gathered(row, "lines")]
-    return [int(line) for line in found if isinstance(line, int | float) and not isinstance(line, bool)]
+    return [int(line) for line in found
+            if isinstance(line, int | float) and not isinstance(line, bool) and 1 <= line <= MOST]
 
 
 @functools.lru_cache(maxsize=8)

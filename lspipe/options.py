@@ -12,6 +12,12 @@ from lspipe import __version__
 
 #: What each class of executable is, in the order of the README's table.
 KINDS = ("source", "transform", "sink", "porcelain")
+#: No number of rows or characters is higher: beyond, it fits neither into JSON nor into what counts in C.
+MOST = 10**9
+#: Nor is a deadline, in seconds: what the system waits with counts milliseconds in 31 bits.
+LONGEST = 2_000_000.0
+#: No config.toml is larger, in bytes.
+_CONFIG = 1 << 20
 
 
 class Print(Exception):
@@ -34,14 +40,16 @@ class Seconds(_SecondsBase):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
         from lspipe import when
 
         try:
-            return float(value) if value.replace(".", "", 1).isdigit() else when.duration(value) / 1e6
-        except ValueError as error:
+            plain = isinstance(value, int | float) or value.replace(".", "", 1).isdigit()
+            seconds = float(value) if plain else when.duration(value) / 1e6
+        except (ValueError, OverflowError) as error:
             self.fail(str(error), param, ctx)
+        if not 0 <= seconds <= LONGEST:  # config.toml has inf, nan and numbers below 0.
+            self.fail(f"not from 0 to {LONGEST:.0f} seconds", param, ctx)
+        return seconds
 
 
 class Shared(click.Option):
@@ -71,7 +79,7 @@ def _print_help(ctx: click.Context, _param: click.Parameter, value: bool) -> Non
 def _common(kind: str) -> list[click.Parameter]:
     eager = {"is_flag": True, "is_eager": True, "expose_value": False}
     params: list[click.Parameter] = [
-        Shared(["-n", "--limit"], type=click.IntRange(min=0), metavar="N", help="At most N rows."),
+        Shared(["-n", "--limit"], type=click.IntRange(0, MOST), metavar="N", help="At most N rows."),
         Shared(["--exit-status"], is_flag=True, help="Exit 1 if there are no rows."),
         Shared(["--timeout"], type=Seconds(), metavar="TIME", help="Stop after TIME (10s, 500ms)."),
         Shared(["--now"], metavar="TIME", help="Take TIME (RFC 3339) as the present."),
@@ -99,7 +107,7 @@ def _scope(max_chars: int | None = 2000) -> list[click.Parameter]:
         Shared(["--until"], metavar="TIME", help="Not newer than TIME; a day is meant whole."),
         Shared(["--profile"], multiple=True, metavar="NAME",
                help="Only this profile: chromium/Default, Default, chromium, or its shown name."),
-        Shared(["--max-chars"], type=click.IntRange(min=0), default=max_chars, metavar="N",
+        Shared(["--max-chars"], type=click.IntRange(0, MOST), default=max_chars, metavar="N",
                show_default=max_chars is not None, help="Characters of text in a row; 0 leaves it out."),
     ]
 
@@ -197,9 +205,13 @@ def defaults(command: Command, argv: Sequence[str]) -> dict[str, Any]:
 
     try:
         with open(paths.open_private(path), "rb") as file:
-            tables = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Precondition(f"cannot read '{path}': {error}", "mend it, or move it away") from None
+            data = file.read(_CONFIG + 1)
+        if len(data) > _CONFIG:
+            raise ValueError(f"larger than {_CONFIG} bytes")
+        tables = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # tomllib's own error, and that of decode(), are ValueErrors.
+        why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise Precondition(f"cannot read '{path}': {why}", "mend it, or move it away") from None
     strange = sorted(set(tables) - set(CONFIGURED.values()))
     if strange:
         raise Precondition(f"'{path}' has no table [{strange[0]}]", "it may have: [query], [show]")

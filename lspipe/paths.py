@@ -34,6 +34,15 @@ def run_root() -> str:
     return os.path.join(state_home(), "run")
 
 
+def user_folder(xdg: str, below_home: str) -> str:
+    """The XDG folder `xdg` as programs beside lspipe find it, on every system; Precondition without one."""
+    chosen = os.environ.get(xdg, "")
+    home = os.environ.get("HOME", "")
+    if not (os.path.isabs(chosen) or os.path.isabs(home)):
+        raise Precondition("cannot find the home folder: HOME is not set", f"set HOME or {xdg}")
+    return os.path.normpath(chosen if os.path.isabs(chosen) else os.path.join(home, below_home))
+
+
 def _home(own: str, xdg: str, below_home: str) -> str:
     """An absolute path, by the first of: our variable, the XDG variable, the system's habit, HOME.
 

@@ -11,19 +11,20 @@ import selectors
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from lspipe import ledger, runner, stream
 from lspipe.exits import Bug, Exit
+from lspipe.signals import ENDING
 
 #: The stages that a plan may hold, and the module of each. Resolved by name: the registry test checks the list.
 STAGES = {
     "ls-history": "history", "ls-bookmarks": "bookmarks", "ls-tabs": "tabs", "ls-downloads": "downloads",
-    "ls-reading": "reading", "ls-rg": "rg",
+    "ls-reading": "reading", "ls-rg": "rg", "ls-qmd": "qmd",
     "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-show": "show",
 }
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
@@ -157,26 +158,43 @@ class Pipeline:
         report_read, report_write = os.pipe()
         owner = self.run.need_ledger()
         resource = owner.add("stage", stage.label, command=ledger.command_line([stage.name, *argv]))
-        pid = os.fork()
-        if pid == 0:
-            code = int(Exit.BUG)
-            try:
-                os.dup2(stdin if stdin >= 0 else os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(stdout, 1)
-                _close_all_but({0, 1, 2, report_write, *keep})
-                resource.enter(group=False)
-                os.environ[ledger.TOKEN] = owner.token
-                code = runner.execute(tool, ["--report", f"/dev/fd/{report_write}", *argv])
-                if code < 0:
-                    signal.signal(-code, signal.SIG_DFL)
-                    os.kill(os.getpid(), -code)
-            except BaseException as error:  # Nothing of the parent's may run here: say it and end.
-                os.write(2, f"{stage.name}: {type(error).__name__}: {stream.plain(str(error))}\n".encode())
-            finally:
-                os._exit(code & 0xFF)
+        # A signal waits: in the parent until the stage is on the list that close() stops, in the stage until the
+        # parent's handlers are gone, which would clean up the parent's run.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become(tool, stage, argv, resource, mask, stdin, stdout, report_write, keep)
+            pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+            self.children.append(Child(stage, pid, pidfd, report_read, resource))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(report_write)
-        pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
-        self.children.append(Child(stage, pid, pidfd, report_read, resource))
+
+    def _become(
+        self, tool: runner.Tool, stage: Stage, argv: tuple[str, ...], resource: ledger.Resource,
+        mask: Iterable[int], stdin: int, stdout: int, report: int, keep: tuple[int, ...],
+    ) -> NoReturn:
+        """In the fork, with signals blocked: be the stage, and end."""
+        code = int(Exit.BUG)
+        try:
+            for number in ENDING:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.dup2(stdin if stdin >= 0 else os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(stdout, 1)
+            _close_all_but({0, 1, 2, report, *keep})
+            resource.enter(group=False)
+            os.environ[ledger.TOKEN] = self.run.need_ledger().token
+            code = runner.execute(tool, ["--report", f"/dev/fd/{report}", *argv])
+            if code < 0:
+                signal.signal(-code, signal.SIG_DFL)
+                os.kill(os.getpid(), -code)
+        except BaseException as error:  # Nothing of the parent's may run here: say it and end.
+            os.write(2, f"{stage.name}: {type(error).__name__}: {stream.plain(str(error))}\n".encode())
+        finally:
+            os._exit(code & 0xFF)
 
     def lines(self, limit: float | None) -> Iterator[bytes]:
         """The last stage's lines, newline included. Sources are stopped `limit` seconds after the start."""

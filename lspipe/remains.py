@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from lspipe import identity, ledger, paths, rundir, survey
+from lspipe.exits import Precondition
 from lspipe.runs import Member, Row, Run, process_row, resource_row
 
 Proof = Callable[[identity.Process], bool]
@@ -21,7 +22,8 @@ def in_folder() -> Iterator[Run]:
     root = paths.run_root()
     if not os.path.lexists(root):
         return
-    paths.check_private(root)
+    if not stat.S_ISDIR(paths.check_private(root).st_mode):
+        raise Precondition(f"cannot use '{root}': not a folder", "move it away, or name another: LSPIPE_STATE_HOME")
     for name in sorted(os.listdir(root)):
         run = _look(root, name)
         if run is not None:

@@ -38,9 +38,8 @@ class Report:
     def say(self, level: str, message: str, hint: str | None = None, code: int | None = None) -> None:
         """One line on stderr, and one that says what to do; or one JSON object."""
         if self.log_json:
-            data = stream.dumps(
-                {"command": self.command, "level": level, "code": code, "message": message, "hint": hint}
-            )
+            data = stream.dumps({"command": self.command, "level": level, "code": code, "message": _text(message),
+                                 "hint": hint and _text(hint)})
         else:
             text = f"{self.command}: {stream.plain(message)}\n"
             if hint:
@@ -87,7 +86,7 @@ class Report:
 
     def as_dict(self, code: int) -> dict[str, Any]:
         """The report object of `schemas/report.schema.json`."""
-        return {
+        facts = {
             "command": self.command, "version": __version__, "exit": code, "query_id": self.query_id,
             "rows_in": self.rows_in, "rows_out": self.rows_out,
             "skipped_count": self.skipped_count, "skipped": self.skipped, "truncated": self.truncated,
@@ -95,6 +94,7 @@ class Report:
             "sandbox": self.sandbox, "consent_file": self.consent_file, "registered": self.registered,
             "counts": dict(sorted(self.counts.items())), "notes": self.notes,
         }
+        return {key: _texts(value) for key, value in facts.items()}
 
     def stats_line(self, code: int) -> str:
         """The report in one line."""
@@ -109,3 +109,17 @@ class Report:
         if not self.registered:
             parts.append("not registered")
         return "; ".join([*parts, *self.notes, f"{facts['timing_ms']} ms"])
+
+
+def _text(text: str) -> str:
+    """Text that JSON can hold: bytes of an argument or a path that are not UTF-8 become U+FFFD."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _texts(value: Any) -> Any:
+    """The same for every text in a value: a folder's name, say, that is part of a note."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return {key: _texts(item) for key, item in value.items()} if isinstance(value, dict) else value

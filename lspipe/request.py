@@ -7,7 +7,7 @@ from typing import Any
 
 from lspipe import when
 from lspipe.exits import Usage
-from lspipe.narrow import Grant, Refusal, Request, narrow
+from lspipe.narrow import Grant, Narrowed, Refusal, Request, narrow
 from lspipe.pipeline import Plan, Stage
 from lspipe.row import FAMILIES
 
@@ -37,6 +37,7 @@ SOURCES: Mapping[str, SourceInfo] = {
     "downloads": SourceInfo("ls-downloads", "browser", "downloads"),
     "reading": SourceInfo("ls-reading", "browser", "reading"),
     "files": SourceInfo("ls-rg", "files", None),
+    "wiki": SourceInfo("ls-qmd", "wiki", None),
 }
 
 
@@ -128,22 +129,28 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
             refused.append(refusal)
             remarks.append(f"{name}: no consent" + (f" ({refusal.command})" if refusal.command else ""))
             continue
-        roots = _roots(query, usable, granted.roots)
-        sources.append(Stage(info.command, _source_argv(query, name, roots), name))
+        sources.append(Stage(info.command, _source_argv(query, name, _scope(query, info, usable, granted)), name))
         asked.append(name)
     caps = default_caps(query, asked)
     return Planned(Plan(tuple(sources), _transforms(query, caps), tuple(remarks)), tuple(asked), tuple(refused), caps)
 
 
-def _roots(query: Query, usable: Sequence[Grant], all_roots: Sequence[str]) -> Sequence[str]:
-    """What the files source is told to search: what was named, as it was named, so that it can say what is refused;
-    with --public only what is public of it."""
-    if query.paths and query.public:
-        return narrow(usable, Request("files", paths=query.paths)).roots
-    return query.paths or all_roots
+def _scope(query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Narrowed) -> Sequence[str]:
+    """What a source is told to search: the files source what was named, as it was named, so that it can say what is
+    refused, with --public only what is public of it; the others by options."""
+    if info.family == "files":
+        if query.paths and query.public:
+            return narrow(usable, Request("files", paths=query.paths)).roots
+        return query.paths or granted.roots
+    if info.family == "browser":
+        return [f"--profile={profile}" for profile in query.profiles]
+    names = [name for scope in granted.allowed for name in scope.collections]
+    if not query.public or any(not scope.collections for scope in granted.allowed):
+        names = []
+    return [*(f"--collection={name}" for name in dict.fromkeys(names)), *(f"--path={path}" for path in query.paths)]
 
 
-def _source_argv(query: Query, name: str, roots: Sequence[str]) -> tuple[str, ...]:
+def _source_argv(query: Query, name: str, scope: Sequence[str]) -> tuple[str, ...]:
     files = SOURCES[name].family == "files"
     argv = ["--words"] if files else []
     argv += [f"--limit={max(PER_SOURCE, query.limit)}", *_clock(query)]
@@ -153,9 +160,7 @@ def _source_argv(query: Query, name: str, roots: Sequence[str]) -> tuple[str, ..
         argv.append(f"--until={when.rfc3339(query.until - 1)}")  # The last instant that is in.
     argv.append(f"--max-chars={2000 if query.max_chars is None else query.max_chars}")
     argv.append(f"--timeout={query.timeout:.6f}".rstrip("0").rstrip("."))  # Never 1e+06.
-    if not files:
-        argv += [f"--profile={profile}" for profile in query.profiles]
-    return (*argv, "--", query.text, *(roots if files else ()))
+    return (*argv, "--", query.text, *scope) if files else (*argv, *scope, "--", query.text)
 
 
 def _clock(query: Query) -> list[str]:

@@ -1,6 +1,5 @@
 """ripgrep: the argument vector that asks for its matches, and what its complaints mean."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ def feed(patterns: Sequence[str]) -> bytes:
             raise Usage("the pattern is empty: it would match every line", "give it a word")
         if "\n" in pattern:
             raise Usage("a line break is not allowed in a pattern", "give each line its own: -e ONE -e TWO")
-        data = os.fsencode(pattern)
+        data = pattern.encode("utf-8", "surrogateescape")  # Not by the locale: ripgrep knows no other encoding.
         lines.append(data + b"\r\n" if data.endswith(b"\r") else data + b"\n")
     return b"".join(lines)
 

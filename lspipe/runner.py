@@ -6,6 +6,7 @@ them is dealt with here, once.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ from lspipe.run import Reach as Reach
 from lspipe.run import ReaderLeft
 from lspipe.run import Run as Run
 from lspipe.signals import ENDING, Signals, Stopped
+
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
 
@@ -86,8 +89,11 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
     except LspipeError as error:
         (run.report if run else early).error(error)
     except Exception as error:  # The one place where a bug ends; everywhere else it travels.
-        if not signals.number:
-            _say_bug(run.report if run else early, error, run is None or run.options.debug)
+        scarce = _scarce(error)
+        if scarce is not None:
+            (run.report if run else early).error(scarce)
+        elif not signals.number:
+            _say_bug(run.report if run else early, error, run.options.debug if run else "--debug" in argv)
     finally:
         signals.ignore()
         if run is not None:
@@ -290,6 +296,17 @@ def _flush(run: Run) -> None:
         run.writer.flush()
     except BrokenPipeError:
         raise ReaderLeft from None
+
+
+def _scarce(error: Exception) -> Precondition | None:
+    """What the system refused for want of something: no bug of ours."""
+    if isinstance(error, MemoryError):
+        why = "not enough memory"
+    elif isinstance(error, OSError) and error.errno in _SCARCE:
+        why = os.strerror(error.errno).lower()
+    else:
+        return None
+    return Precondition(f"cannot go on: {why}", "a limit is too low for it: see ulimit -a")
 
 
 def _say_bug(report: Report, error: Exception, debug: bool) -> None:

@@ -19,8 +19,8 @@ from lspipe.confine import FAULTS, columns, confine, explained, interrupted
 from lspipe.live import TRIES, WAIT, Source, State, Unusable, fill, open_all, open_at, read_file, settled, torn
 
 __all__ = [
-    "FAULTS", "MEMORY", "Source", "Unusable", "columns", "connect", "explained", "interrupted", "open_all", "open_at",
-    "read_file",
+    "FAULTS", "MEMORY", "Source", "Unusable", "columns", "connect", "copy", "explained", "interrupted", "open_all",
+    "open_at", "quoted", "read_file",
 ]
 
 #: Copies up to this size live in memory.
@@ -61,6 +61,18 @@ def connect(
     return conn
 
 
+def copy(source: Source, path: str, run_tmp: str) -> None:
+    """A consistent copy of `source` in the new file `path`, for a program that opens it by name.
+
+    Raises Unusable, OSError; what was made until then stays.
+    """
+    fd = os.open(path, _NEW, 0o600)
+    try:
+        _fill_copy(source, fd, run_tmp)
+    finally:
+        os.close(fd)
+
+
 def _attempts(source: Source) -> Iterator[State]:
     """The state before each try; a hot journal gets the time that a commit takes to go away by itself."""
     for number in range(TRIES):
@@ -90,6 +102,7 @@ def _memory_copy(source: Source) -> sqlite3.Connection:
             data.extend(bytes(patch.size - len(data)))
             for offset, content in patch.writes(side):
                 data[offset:offset + patch.page_size] = content
+        _check_header(data[:16], source.name)  # A journal may say that there was nothing before.
         data[:20] = journal.without_wal_mode(bytes(data[:20]))
         conn = sqlite3.connect(":memory:", isolation_level=None)
         try:
@@ -107,7 +120,7 @@ def _file_copy(source: Source, run_tmp: str) -> sqlite3.Connection:
     try:
         try:
             # SQLite has to open it by name. Until the name is gone there is not one byte in it.
-            conn = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
+            conn = sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, isolation_level=None)
         finally:
             os.unlink(path)
         try:
@@ -134,6 +147,7 @@ def _fill_copy(source: Source, fd: int, run_tmp: str) -> None:
             os.ftruncate(fd, patch.size)
             for offset, content in patch.writes(side):
                 os.pwrite(fd, content, offset)
+        _check_header(os.pread(fd, 16, 0), source.name)
         os.pwrite(fd, journal.without_wal_mode(os.pread(fd, 20, 0)), 0)
         return
     raise torn(source.name)
@@ -210,7 +224,8 @@ def _check_header(head: bytes | bytearray, name: str) -> None:
         raise Unusable("failed", f"'{name}' is not an SQLite database")
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """A path for the `file:` name of a database."""
     from urllib.parse import quote
 
     return quote(os.fsencode(path))

@@ -27,9 +27,18 @@ settings.load_profile("untimed")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> support.Home:
-    """A home of its own with the sample state and grants to all of it; nothing of the real one is in reach."""
-    return support.Home(tmp_path, sample=True)
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> support.Home:
+    """A home of its own with the sample state and grants to all of it; nothing of the real one is in reach.
+
+    With a wiki where a test is about ls-qmd: it does not run where there is no qmd.
+    """
+    return support.Home(tmp_path, sample=True, wiki=_about_qmd(request))
+
+
+def _about_qmd(request: pytest.FixtureRequest) -> bool:
+    """Whether a parameter of the test is ls-qmd, or its typical golden pair."""
+    call = getattr(request.node, "callspec", None)
+    return call is not None and not {"ls-qmd", "ls-qmd--typical"}.isdisjoint(map(str, call.params.values()))
 
 
 @pytest.fixture

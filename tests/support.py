@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -166,6 +167,56 @@ def typical(name: str) -> Golden:
     return Golden(name, "typical")
 
 
+# qmd
+
+
+@functools.cache
+def qmd_folders() -> tuple[str, ...]:
+    """Folders for PATH with a qmd and a Node that runs it; none where there are none.
+
+    LSPIPE_TEST_QMD names a folder in which npm installed both; else PATH is searched.
+    """
+    place = os.environ.get("LSPIPE_TEST_QMD")
+    path = os.environ.get("PATH", os.defpath)
+    if place:
+        inside = [*Path(place).glob("node_modules/node*/bin"), Path(place, "node_modules/.bin"), Path(place)]
+        path = os.pathsep.join(map(str, inside))
+    node, qmd = shutil.which("node", path=path), shutil.which("qmd", path=path)
+    if node is None or qmd is None:
+        return ()
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=PATIENCE).stdout
+    if not said.startswith("v") or int(said[1:].partition(".")[0]) < 22:
+        return ()
+    return tuple(dict.fromkeys(map(os.path.dirname, (node, qmd))))
+
+
+def need_qmd() -> None:
+    """Skip the test where there is no qmd."""
+    if not qmd_folders():
+        import pytest
+
+        pytest.skip("no qmd with Node >= 22 on PATH or in LSPIPE_TEST_QMD")
+
+
+def make_wiki(home: Path, folder: Path, name: str = "notes") -> None:
+    """Have the real qmd index the Markdown files in `folder` for whoever lives in `home`."""
+    need_qmd()
+    env = {"PATH": ":".join([*qmd_folders(), "/usr/bin", "/bin"]), "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(["qmd", "collection", "add", str(folder), "--name", name], env=env, cwd=home,
+                          capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done
+
+
+@functools.cache
+def _sample_wiki(now: int, folder: Path) -> Path:
+    """A home, made once in `folder`, whose qmd has indexed the sample notes."""
+    home = folder / f"wiki-{now}"
+    home.mkdir()
+    _sample_state().notes(str(home / "notes"), now)
+    make_wiki(home, home / "notes")
+    return home
+
+
 # Running
 
 
@@ -194,6 +245,10 @@ class Home:
     sample: bool = False
     #: The present of the sample, in µs: NOW.
     now: int = 1_784_635_200_000_000
+    #: With the notes in a granted wiki of the real qmd as well.
+    wiki: bool = False
+    #: A home that `make_wiki` was called for: this one gets a copy of its index.
+    elsewhere: Path | None = None
     home: Path = field(init=False)
     config: Path = field(init=False)
     state: Path = field(init=False)
@@ -207,6 +262,10 @@ class Home:
         self.config.mkdir(mode=0o700)
         if self.sample:
             self._make_sample()
+        if self.wiki:
+            self._make_wiki()
+        if self.elsewhere is not None:
+            self._copy_wiki(self.elsewhere)
 
     def _make_sample(self) -> None:
         """Two browser profiles and notes, as `make demo` has them, all of it granted."""
@@ -225,6 +284,21 @@ class Home:
             {"family": "files", "path": str(self.home / "notes")},
         )
 
+    def _make_wiki(self) -> None:
+        """The index of the sample notes, moved to this home."""
+        need_qmd()
+        self._copy_wiki(_sample_wiki(self.now, self.root.parent))  # All tests of a run share that.
+        base = sqlite3.connect(self.home / ".cache/qmd/index.sqlite")
+        base.execute("UPDATE store_collections SET path = ?", (str(self.home / "notes"),))
+        base.commit()
+        base.close()
+        grants = orjson.loads((self.config / "consent.json").read_bytes())["grants"]
+        self.consent(*grants, {"family": "wiki"})
+
+    def _copy_wiki(self, made: Path) -> None:
+        for folder in (".cache/qmd", ".config/qmd"):
+            shutil.copytree(made / folder, self.home / folder)
+
     def consent(self, *grants: dict[str, Any]) -> None:
         """Write the consent file."""
         file = self.config / "consent.json"
@@ -233,12 +307,16 @@ class Home:
 
     def env(self, **changes: str | None) -> dict[str, str]:
         """The whole environment of a run; None takes a variable away."""
-        programs = [os.path.dirname(sys.executable), *filter(None, [folder_of("rg")]), "/usr/bin", "/bin"]
+        programs = [os.path.dirname(sys.executable), *filter(None, [folder_of("rg")]),
+                    *(qmd_folders() if self.wiki or self.elsewhere else ()), "/usr/bin", "/bin"]
         given: dict[str, str | None] = {
             "PATH": ":".join(dict.fromkeys(programs)), "HOME": str(self.home), "TZ": "UTC", "LC_ALL": "C.UTF-8",
             "LSPIPE_CONFIG_HOME": str(self.config), "LSPIPE_STATE_HOME": str(self.state),
             "LSPIPE_CACHE_HOME": str(self.cache), **changes,
         }
+        if self.wiki:  # Where qmd keeps its index, whether or not there is a HOME.
+            given = {"XDG_CACHE_HOME": str(self.home / ".cache"), "XDG_CONFIG_HOME": str(self.home / ".config"),
+                     **given}
         return {name: value for name, value in given.items() if value is not None}
 
     def run(

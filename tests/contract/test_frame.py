@@ -276,3 +276,62 @@ def test_a_signal_at_a_birth_or_a_death_leaves_nothing(call: str, bare: support.
             break
         ends.add(done.returncode)
     assert ends, "no signal was sent"
+
+
+@pytest.mark.parametrize("args", [("--now", b"\xff\x1b"), ("--timeout", b"\xff"), ("--since", b"\xff")], ids=repr)
+def test_what_is_no_text_in_an_error_as_json(bare: support.Home, args: tuple[str | bytes, ...]) -> None:
+    done = subprocess.run([*support.command("ls-history"), "--log", "json", *args], env=bare.env(),
+                          capture_output=True, timeout=support.PATIENCE)
+    said = [orjson.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout, len(said)) == (2, b"", 1)
+    assert schema.explain("error", said[0]) == []
+
+
+@pytest.mark.parametrize("name", ["ls-fuse", "ls-history", "ls-query"])
+def test_folders_whose_names_are_no_text(home: support.Home, name: str) -> None:
+    """The report names the consent file, and says where the ledger could not be."""
+    report = home.root / "report.json"
+    odd = os.fsencode(home.root) + b"/\xff"
+    os.symlink(home.env()["LSPIPE_CONFIG_HOME"], odd)
+    words = ["async"] if name != "ls-fuse" else []
+    env = home.env(LSPIPE_CONFIG_HOME=os.fsdecode(odd))
+    for place in (env["LSPIPE_STATE_HOME"], "/proc/\udcff"):
+        done = home.run(name, "--report", str(report), *words, env={**env, "LSPIPE_STATE_HOME": place})
+        assert done.code in (0, 5) and b"Traceback" not in done.err
+        facts = orjson.loads(report.read_bytes())
+        assert schema.explain("report", facts) == [] and facts["exit"] == done.code
+
+
+def test_a_traceback_only_where_it_is_asked_for(home: support.Home) -> None:
+    """Also for a bug before there are options."""
+    folder = home.root / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "sys.addaudithook(lambda event, args: 1 / 0 if event == 'open' and str(args[0]).endswith('config.toml')"
+        " else None)\n")
+    config = home.root / "config.toml"
+    config.touch(mode=0o600)
+    env = home.env(PYTHONPATH=str(folder))
+    os.rename(config, os.path.join(env["LSPIPE_CONFIG_HOME"], "config.toml"))
+    done = home.run("ls-query", "async", env=env)
+    assert done.code == 70 and done.err.count(b"\n") == 2, done.err
+    assert b"Traceback" in home.run("ls-query", "--debug", "async", env=env).err
+
+
+@pytest.mark.parametrize("many", [12, 14, 16])
+def test_too_few_descriptors_are_no_bug(home: support.Home, many: int) -> None:
+    for name in ("ls-query", "ls-history", "ls-bookmarks"):
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {many}; exec "$@"', "sh", *support.command(name), "async"], env=home.env(),
+            capture_output=True, timeout=support.PATIENCE)
+        assert done.returncode in (0, 4, 5, 7) and b"internal error" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", support.LEDGER)
+def test_a_file_in_the_place_of_the_ledger(bare: support.Home, name: str) -> None:
+    folder = bare.root / "other"
+    folder.mkdir(mode=0o700)
+    (folder / "run").touch(mode=0o600)
+    done = bare.run(name, env=bare.env(LSPIPE_STATE_HOME=str(folder)))
+    assert (done.code, done.out) == (5, b"") and b"not a folder" in done.err

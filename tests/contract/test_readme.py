@@ -20,10 +20,15 @@ def test_made_parts_are_fresh(name: str, text: str) -> None:
     assert text == readme.made(name), "run: python tests/readme.py --write"
 
 
+#: The present of all examples, so that the wiki is made once.
+PRESENT = time.time_ns() // 1000
+
+
 @pytest.fixture
-def today(tmp_path: Path) -> support.Home:
-    """The sample state as of now: examples say `--since 7d`."""
-    return support.Home(tmp_path, sample=True, now=time.time_ns() // 1000)
+def today(tmp_path: Path, request: pytest.FixtureRequest) -> support.Home:
+    """The sample state as of now: examples say `--since 7d`. With a wiki where an example is of ls-qmd."""
+    wiki = any("ls-qmd" in str(value) for value in request.node.callspec.params.values())
+    return support.Home(tmp_path, sample=True, now=PRESENT, wiki=wiki)
 
 
 def _bash(home: support.Home, line: str) -> subprocess.CompletedProcess[bytes]:

@@ -53,6 +53,9 @@ BAD = {
     "rank 0": row(2, rank=0),
     "a rank that is a fraction": row(2).replace(b'"rank":2', b'"rank":1.5'),
     "a time that is none": row(2, accessed_at="yesterday"),
+    "1e300 documents": row(2, corpus=[{"id": "c", "n": 1e300, "df": {}}]),
+    "1e300 documents with a word": row(2, corpus=[{"id": "c", "n": 1, "df": {"row": 1e300}}]),
+    "line 1e300": row(2, location={"line": 1e300}),
 }
 
 
@@ -276,3 +279,18 @@ def test_a_document_may_stand_on_several_lines(home: support.Home) -> None:
     assert home.run("ls-check", "--as", "query", stdin=b'{\n"query": \n').code == 7
     envelope = home.run("ls-query", "--json", "async").out
     assert home.run("ls-check", "--as", "envelope", stdin=envelope).code == 0
+
+
+@each
+def test_figures_at_the_edge(one: support.Executable, bare: support.Home) -> None:
+    """What the schema lets pass, every reader can take."""
+    most = 2**53 - 1
+    data = b"".join([
+        row(1, corpus=[{"id": "c", "n": most, "df": {"row": most}}], score=1e15),
+        row(2, corpus=[{"id": "c", "n": 0, "df": {"row": most}}], score=-1e15, rank=most),
+        row(3, location={"path": "/a", "line": most, "column": most}, meta={"lines": [1e300, -1, 1.5], "sources": "x"}),
+        row(3, location={"path": "/a", "line": 1}, meta={"lines": [1e300, 2, None], "sources": [1, "y", None]}),
+    ])
+    done = bare.run(one.name, *as_rows(one), stdin=data)
+    assert (done.code, done.err) == (0, b"")
+    assert set(urls(done)) == {f"https://example.org/{number}" for number in (1, 2, 3)}

@@ -109,7 +109,8 @@ def test_no_socket_no_change_no_other_program(one: support.Executable, home: sup
             assert all(under(path, home.state, "/dev/null", "/dev/tty") for path in call.paths), call
     programs = {os.path.basename(call.paths[0]) for call in seen if call.name in ("execve", "execveat")}
     assert programs - {os.path.basename(os.path.realpath(sys.executable))} <= {
-        os.path.basename(sys.executable), *(["rg"] if one.kind in ("source", "porcelain") else [])}
+        os.path.basename(sys.executable),
+        *([{"ls-qmd": "node"}.get(one.name, "rg")] if one.kind in ("source", "porcelain") else [])}
 
 
 @each
@@ -128,6 +129,9 @@ def test_after_lock_down_only_what_is_granted_is_opened(one: support.Executable,
                *map(os.path.realpath, sandbox.program_paths())]
     if one.name == "ls-consent":
         granted.append(home.config)  # Its own file.
+    if one.name == "ls-qmd":
+        program = shutil.which("qmd", path=os.pathsep.join(support.qmd_folders())) or ""
+        granted.append(os.path.realpath(program).partition("/@tobilu/")[0])
     for call in seen:
         if call.name not in OPENS:
             continue

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
+from pathlib import Path
 
 import orjson
 import pytest
@@ -22,6 +24,8 @@ WORDS = [
     "it's \x1b[31mred\x07 async",
 ]
 
+#: The sources that the sample state grants.
+GRANTED = [name for name, info in request.SOURCES.items() if info.family != "wiki"]
 #: A busy machine must not fail a good program: sources get longer than they do by default.
 PATIENT = ("--timeout", "50s")
 
@@ -85,7 +89,8 @@ def test_the_envelope(home: Home) -> None:
     assert len(answer["results"]) == 4
     assert answer["mode"] == "lexical" and answer["fusion"]["k"] == 60
     assert answer["truncated"] is True
-    assert answer["privacy"] == {"excluded_sources": [], "redactions": None}
+    assert answer["privacy"]["redactions"] is None
+    assert [one["source"] for one in answer["privacy"]["excluded_sources"]] == ["wiki"]  # Not granted here.
     assert set(answer["sandbox"]) == {"fs", "net", "signal"}
     for row in answer["results"]:
         assert set(row["retriever_scores"]) == {"lexical", "semantic", "recency"}
@@ -128,7 +133,7 @@ def test_a_query_file_is_the_same_as_flags(home: Home) -> None:
     (b'{"sources":["history"]}', b"query"),
     (b'{"query":"x","scope":{"since":"whenever"}}', b"whenever"),
     (b'{"query":"x","sources":["nowhere"]}', b"nowhere"),
-    (b"[]", b"not an object"), (b"nothing", b"not JSON"),
+    (b"[]", b"not an object"), (b"nothing", b"not JSON"), (b'{"query":"x","scope":{"paths":["a\\u0000"]}}', b"NUL"),
 ])
 def test_a_bad_query_file_is_refused(home: Home, asked: bytes, words: bytes) -> None:
     done = home.run("ls-query", "--query-file", "-", stdin=asked)
@@ -139,9 +144,9 @@ def test_a_bad_query_file_is_refused(home: Home, asked: bytes, words: bytes) -> 
 def test_defaults_are_those_of_the_plan(home: Home) -> None:
     plan = home.run("ls-query", "--plan", "--now", support.NOW, "async").out.decode()
     assert "--limit=10" in plan and "--mode=hybrid" in plan and "--k=60" in plan
-    assert plan.count("--limit=100") == plan.count("--timeout=10") == len(request.SOURCES)
+    assert plan.count("--limit=100") == plan.count("--timeout=10") == len(GRANTED)
     assert "--cap=browser=6" in plan and "--cap=files=6" in plan
-    asked = [info.command for info in request.SOURCES.values()]
+    asked = [request.SOURCES[name].command for name in GRANTED]
     assert [name for name in (*asked, "ls-fuse", "ls-rerank") if f"{name} " not in plan] == []
 
 
@@ -165,6 +170,12 @@ def test_config_sets_defaults_and_flags_win(home: Home) -> None:
     file.write_text("[query]\nnonsense = 3\n")
     done = home.run("ls-query", "async")
     assert done.code == 5 and b"nonsense" in done.err
+    for text, code in (("a=" + "[" * 100_000, 5), ("#" * (1 << 20) + "\n", 5), ("\xff", 5),
+                       ("[query]\ntimeout = inf\n", 5), ("[query]\ntimeout = nan\n", 5), ("[query]\ntimeout = -1\n", 5),
+                       ("[query]\nlimit = 99999999999999999999999\n", 5)):
+        file.write_text(text, "latin-1")
+        done = home.run("ls-query", "async")
+        assert (done.code, done.out) == (code, b"") and done.err.count(b"\n") <= 2, done.err
 
 
 def test_no_consent_at_all(bare: Home) -> None:
@@ -180,7 +191,7 @@ def test_a_source_without_consent_is_named_and_changes_no_code(home: Home) -> No
     assert done.code == 0, done.err
     excluded = json.loads(done.out)["privacy"]["excluded_sources"]
     assert {(one["source"], one["reason"]) for one in excluded} == {
-        (name, "no-consent") for name, info in request.SOURCES.items() if info.family == "browser"}
+        (name, "no-consent") for name, info in request.SOURCES.items() if info.family != "files"}
     assert all("ls-consent grant" in one["detail"] for one in excluded)
     assert home.run("ls-query", "--source", "history,files", "async").code == 7
     assert home.run("ls-query", "--source", "history", "async").code == 5
@@ -191,8 +202,8 @@ def test_a_broken_profile_does_not_hide_the_others(home: Home) -> None:
     done = home.run("ls-query", "--json", *PATIENT, "rust poll")
     assert done.code == 7
     answer = json.loads(done.out)
-    assert [(one["source"], one["browser"], one["profile"]) for one in answer["privacy"]["excluded_sources"]] == [
-        ("history", "chromium", "Default"), ("downloads", "chromium", "Default")]
+    assert [(one["source"], one["browser"], one["profile"]) for one in answer["privacy"]["excluded_sources"]
+            if one["source"] != "wiki"] == [("history", "chromium", "Default"), ("downloads", "chromium", "Default")]
     assert "Poll in std::task - Rust" in {row["title"] for row in answer["results"]}
 
 
@@ -216,6 +227,8 @@ def test_zero_rows(home: Home) -> None:
     ("",), ("  ",), (), ("--source", "nowhere", "x"), ("--cap", "x", "y"), ("--cap", "history=-1", "y"),
     ("--weight", "history=nan", "y"), ("--mode", "magic", "y"),
     ("--since", "whenever", "y"), ("x", "--query-file", "-"),
+    ("--limit", "9" * 23, "y"), ("--limit", "2000000000", "y"),
+    ("--max-chars", "9" * 20, "y"), ("--timeout", "99999999d", "y"), ("--timeout", "9" * 400, "y"),
 ])
 def test_bad_usage(home: Home, args: tuple[str, ...]) -> None:
     done = home.run("ls-query", *args)
@@ -304,7 +317,8 @@ def test_without_ripgrep_the_source_failed_and_is_not_refused(home: Home) -> Non
     done = support.Done(ran.returncode, ran.stdout, ran.stderr)
     assert done.code == 7
     excluded = json.loads(done.out)["privacy"]["excluded_sources"]
-    assert [(one["source"], one["reason"]) for one in excluded] == [("files", "failed")]
+    assert ("files", "failed") in {(one["source"], one["reason"]) for one in excluded}
+    assert {one["source"] for one in excluded} == {"files", "wiki"}
 
 
 def test_an_ended_grant_is_named(home: Home) -> None:
@@ -318,7 +332,7 @@ def test_report_and_envelope_agree_on_the_sandbox(home: Home) -> None:
     answer = json.loads(home.run("ls-query", "--json", *PATIENT, "--report", str(report), "async").out)
     facts = json.loads(report.read_bytes())
     assert facts["sandbox"] == answer["sandbox"]
-    assert facts["rows_in"] == sum(facts["counts"][name] for name in request.SOURCES) > 0
+    assert facts["rows_in"] == sum(facts["counts"][name] for name in GRANTED) > 0
 
 
 def test_a_limit_of_nothing_holds_back_everything(home: Home) -> None:
@@ -342,3 +356,65 @@ def test_strict_sources_end_at_what_they_would_skip(home: Home, strict: tuple[st
         done = home.run(*args[:1], *strict, *args[1:])
         assert done.code == 7 and len(done.err.splitlines()) <= 2, done.err
         assert bool(done.out) is not bool(strict)
+
+
+# With a wiki
+
+
+@pytest.fixture
+def wiki(tmp_path: Path) -> Home:
+    """The sample home, and its notes in a granted wiki of the real qmd."""
+    return Home(tmp_path, sample=True, wiki=True)
+
+
+def test_a_wiki_is_fused_with_the_rest(wiki: Home) -> None:
+    done = wiki.run("ls-query", "--jsonl", *PATIENT, "--now", support.NOW, "async cancellation")
+    assert (done.code, done.err) == (0, b"")
+    assert {row["source"] for row in done.rows} >= {"history", "files", "wiki"}
+    (alone,) = {row["source"] for row in wiki.run("ls-query", "--source", "wiki", "--jsonl", *PATIENT, "async").rows}
+    assert alone == "wiki"
+    assert wiki.runs == []
+
+
+@pytest.mark.parametrize("more", [
+    (), ("--source", "wiki,history"), ("--path", "notes/rust"), ("--profile", "chromium"), ("--since", "4d"),
+    ("--public",),
+    ("-n", "4"),
+], ids=" ".join)
+def test_the_plan_gives_the_same_rows_of_a_wiki(wiki: Home, more: tuple[str, ...]) -> None:
+    if "--public" in more:
+        wiki.consent({"family": "wiki", "collection": "notes", "public": True}, {"family": "wiki"})
+    args = [*more, *PATIENT, "--now", support.NOW, "--", "how does rust async cancellation work"]
+    rows = wiki.run("ls-query", "--jsonl", *args)
+    plan = wiki.run("ls-query", "--plan", *args)
+    assert rows.code == plan.code == 0, rows.err + plan.err
+    assert any(row["source"] == "wiki" for row in rows.rows)
+    assert bash(wiki, plan.out).stdout == rows.out
+    if "--public" in more:
+        assert b"--collection=notes" in plan.out or b"ls-qmd" in plan.out
+        assert all(row["provenance"]["private"] is False for row in rows.rows)
+    if "--path" in more:
+        assert {row["url"] for row in rows.rows if row["source"] == "wiki"} == {"qmd://notes/rust/cancellation.md"}
+
+
+def test_a_wiki_that_cannot_be_asked_does_not_hide_the_rest(wiki: Home) -> None:
+    (wiki.home / ".cache/qmd/index.sqlite").write_bytes(b"no database" * 1000)
+    done = wiki.run("ls-query", "--jsonl", *PATIENT, "async")
+    assert done.code == 7 and done.rows and b"the index of qmd is damaged" in done.err
+    assert wiki.run("ls-query", "--source", "wiki", "async").code == 4
+
+
+def test_a_signal_to_all_while_stages_are_forked_is_quiet(home: Home) -> None:
+    """Ctrl-C reaches the new stage, too, before it has handlers of its own: it must not run its parent's clean-up."""
+    folder = home.root / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import os, signal\n"
+        "def both():\n"
+        "    os.kill(os.getppid(), signal.SIGTERM)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "os.register_at_fork(after_in_child=both)\n"
+    )
+    done = home.run("ls-query", "async", env=home.env(PYTHONPATH=str(folder)))
+    assert (done.code, done.out, done.err) == (-signal.SIGTERM, b"", b"")
+    assert not home.runs

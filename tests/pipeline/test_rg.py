@@ -710,3 +710,12 @@ def test_several_roots_are_one_corpus(place: support.Home) -> None:
     tree = write(place, a__x="n", b__y="n", c__z="n")
     rows = found(place, "--words", "n", "b", "a")
     assert rows[0]["corpus"] == [{"id": f"files:{tree}/a:{tree}/b", "n": 2, "df": {"n": 2}}]
+
+
+@pytest.mark.parametrize("words", ["cafe", "Straße", "日本"])
+def test_words_do_not_depend_on_the_locale(home: support.Home, words: str) -> None:
+    (home.home / "notes" / "words.md").write_text("Café, Straße, 日本語\n")
+    done = [home.run("ls-rg", "--words", words, str(home.home / "notes"), env=home.env(**more))
+            for more in ({}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})]
+    assert [(one.code, one.err) for one in done] == [(0, b""), (0, b"")]
+    assert done[0].out == done[1].out and len(done[0].rows) == 1

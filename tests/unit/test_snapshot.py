@@ -6,6 +6,7 @@ import resource
 import signal
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -411,3 +412,11 @@ def test_read_file(tmp_path: Path) -> None:
     assert stat.S_ISREG(os.fstat(fd).st_mode) and os.get_inheritable(fd) is False
     os.close(fd)
     os.close(folder)
+
+
+def test_journal_of_a_database_that_was_empty(tmp_path: Path, how: dict[str, object]) -> None:
+    """It is torn or forged: what it leaves is nothing, for which SQLite's deserialize has a MemoryError."""
+    path = profiles.chromium_history(tmp_path, [Page("http://a.test/")])
+    head = bytes.fromhex("d9d505f920a163d7") + struct.pack(">IIIII", 0, 0, 0, 512, 4096)
+    Path(f"{path}-journal").write_bytes(head.ljust(8192, b"\0"))
+    assert "0 bytes" in refused(path, how).message
