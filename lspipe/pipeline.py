@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import orjson
 
 from lspipe import ledger, runner, stream
-from lspipe.exits import Bug, Exit
+from lspipe.exits import Bug, Exit, LspipeError
 from lspipe.signals import ENDING
 
 #: The stages that a plan may hold, and the module of each. Resolved by name: the registry test checks the list.
@@ -192,7 +192,8 @@ class Pipeline:
                 signal.signal(-code, signal.SIG_DFL)
                 os.kill(os.getpid(), -code)
         except BaseException as error:  # Nothing of the parent's may run here: say it and end.
-            os.write(2, f"{stage.name}: {type(error).__name__}: {stream.plain(str(error))}\n".encode())
+            kind = "" if isinstance(error, LspipeError) else f"{type(error).__name__}: "
+            os.write(2, f"{stage.name}: {kind}{stream.plain(str(error))}\n".encode())
         finally:
             os._exit(code & 0xFF)
 
@@ -233,11 +234,17 @@ class Pipeline:
         return time.monotonic() - self.began - self.run.writer.waited
 
     def _stop_late(self, limit: float | None) -> None:
-        if limit is None or self._elapsed() < limit + _PATIENCE:
+        """TERM to a source that is late, so that it takes its things along; KILL where that does not help."""
+        if limit is None:
             return
+        over = self._elapsed() - limit - _PATIENCE
         for child in self.children[: len(self.plan.sources)]:
-            if child.ended is None and not child.stopped_late:
+            if over < 0 or child.ended is not None:
+                continue
+            if not child.stopped_late:
                 child.stopped_late = True
+                _signal(child, signal.SIGTERM)
+            elif over > _GRACE:
                 _signal(child, signal.SIGKILL)
 
     def _reap(self, child: Child) -> None:

@@ -189,3 +189,30 @@ def test_secrets_of_a_granted_profile_are_refused_by_the_kernel(home: Home) -> N
             tried = [row for row in answers if row["attempt"] == f"read {profile / name}"]
             assert tried and all(row["kernel"] == "EACCES" for row in tried)
         assert all(row["ok"] for row in answers), [row for row in answers if not row["ok"]]
+
+
+@linux
+def test_a_stage_that_stands_still_is_late_and_the_others_answer(home: Home) -> None:
+    os.mkfifo(home.home / "notes/.ignore")  # ripgrep waits for its writer, so that the stage is there to be stopped.
+
+    def stage() -> int:
+        for row in (home.state / "run").glob("*/*.json"):
+            try:
+                if orjson.loads(row.read_bytes()).get("purpose") == "files":
+                    return int(orjson.loads(row.with_suffix(".pid.json").read_bytes())["pid"])
+            except (OSError, orjson.JSONDecodeError, KeyError):
+                continue
+        return 0
+
+    with home.start("ls-query", "--json", "--timeout", "2s", "--source", "files,history", "async") as process:
+        support.until(stage, "the stage is there", process)
+        mine = family_of(stage())
+        os.kill(mine[0], signal.SIGSTOP)
+        out, err = process.communicate(timeout=support.PATIENCE)
+    assert process.returncode == 7, err
+    answer = orjson.loads(out)
+    assert ("files", "late") in {(one["source"], one["reason"]) for one in answer["privacy"]["excluded_sources"]}
+    assert {row["source"] for row in answer["results"]} == {"history"}
+    support.until(lambda: not any(map(alive, mine)), "every process of the stage has ended")
+    assert home.run("ls-clean", "--apply").code == 0
+    assert home.runs == []
