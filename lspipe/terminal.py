@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import time
 from collections.abc import Iterable
 
 from lspipe import table
@@ -10,6 +11,7 @@ from lspipe.exits import Deadline, Precondition
 from lspipe.narrow import readable
 
 _LONGEST_ANSWER = 4096
+_WAIT = 0.1
 
 
 def find(hint: str) -> int:
@@ -47,9 +49,13 @@ def ask(terminal: int, question: str, seconds: float | None = None) -> str:
         termios.tcflush(terminal, termios.TCIFLUSH)
     _write(terminal, line(question).replace(b"\n", b" "))
     answer = b""
+    until = None if seconds is None else time.monotonic() + seconds
     while not answer.endswith((b"\n", b"\r")):
-        if not select.select([terminal], [], [], seconds)[0]:
-            raise Deadline("time was over before there was an answer")
+        # In short waits: a signal just before a long one would be heeded only after it.
+        if not select.select([terminal], [], [], _WAIT)[0]:
+            if until is not None and time.monotonic() >= until:
+                raise Deadline("time was over before there was an answer")
+            continue
         data = os.read(terminal, 1024)
         if not data or len(answer) > _LONGEST_ANSWER:
             return ""
