@@ -155,7 +155,7 @@ ready(one.pid, last)
 def test_descendants_with_another_environment_are_found_through_their_parent(state: Path) -> None:
     _name, pids = killed("""
 survivor()
-one = start(SH, "-c", "env -i setsid $0 -c 'echo $$; exec $0 60' $1 & wait", SH, SLEEP)  # sh -c CODE NAME: NAME is its $0
+one = start(SH, "-c", "env -i setsid $0 -c 'echo $$; exec $0 60' $1 & wait", SH, SLEEP)
 ready(one.pid, int(next(one.lines())))
 """)
     assert [row["pid"] for row in reap() if row["action"] == "signal"] == pids
