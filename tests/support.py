@@ -334,6 +334,24 @@ class Home:
         )
         return Done(done.returncode, done.stdout or b"", done.stderr)
 
+    def links(self) -> Path:
+        """A folder for PATH: wrappers named like the executables that start them with this very interpreter."""
+        folder = self.root / "bin"
+        if not folder.exists():
+            folder.mkdir()
+            for one in executables():
+                wrapper = folder / one.name
+                wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BIN / one.name}" "$@"\n')
+                wrapper.chmod(0o755)
+        return folder
+
+    def bash(self, text: str | bytes) -> "subprocess.CompletedProcess[bytes]":
+        """Run shell text as a person would, in this home, with the checkout's executables in front."""
+        env = self.env()
+        env["PATH"] = f"{self.links()}:{env['PATH']}"
+        return subprocess.run(["bash", "-c", text], cwd=self.home, env=env, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=PATIENCE)
+
     def orphan(self) -> None:
         """A dead run that names a process which never said who it is: ls-clean's to remove, nobody else's.
 

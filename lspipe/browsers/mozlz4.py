@@ -37,13 +37,7 @@ def _block(data: bytes, at: int, size: int) -> bytearray:
     while at < end:
         token = data[at]
         at += 1
-        length = token >> 4
-        if length == 15:
-            more = 255
-            while more == 255:
-                more = data[at]
-                at += 1
-                length += more
+        length, at = _length(data, at, token >> 4)
         stop = at + length
         if stop > end or len(out) + length > size:
             raise ValueError
@@ -52,18 +46,22 @@ def _block(data: bytes, at: int, size: int) -> bytearray:
             break  # The last sequence has no match.
         at = stop + 2
         back = data[stop] | data[stop + 1] << 8
-        length = token & 15
-        if length == 15:
-            more = 255
-            while more == 255:
-                more = data[at]
-                at += 1
-                length += more
-        length += 4
-        repeat(out, back, length, size)
+        length, at = _length(data, at, token & 15)
+        repeat(out, back, length + 4, size)
     if len(out) != size:
         raise ValueError
     return out
+
+
+def _length(data: bytes, at: int, length: int) -> tuple[int, int]:
+    """A length that begins in a token and goes on at `at` where it is 15 there; and where what follows begins."""
+    if length == 15:
+        more = 255
+        while more == 255:
+            more = data[at]
+            at += 1
+            length += more
+    return length, at
 
 
 def repeat(out: bytearray, back: int, length: int, size: int) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, options, runner
+from lspipe import browsing, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -48,13 +48,6 @@ class Opened(NamedTuple):
     profile: Granted
     source: Source | None
     files: dict[str, int]
-
-
-def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
-    """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
-    held = access.obtain(run, granted.request(made.BOOKMARKS, opts.profile),
-                         granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=granted.profiles_of(held))
 
 
 def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
@@ -151,4 +144,4 @@ def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     yield from bookmark.merged(found.get("Bookmarks", []), found.get("AccountBookmarks", []))
 
 
-main = runner.Tool(cli, rows, reach=reach, opening=opening)
+main = runner.Tool(cli, rows, reach=browsing.reach(made.BOOKMARKS), opening=opening)

@@ -12,14 +12,13 @@ is still there nobody looks. Chromium says more of its downloads than Firefox, w
 """
 
 import contextlib
-import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
 
-from lspipe import access, options, runner
+from lspipe import browsing, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -37,21 +36,6 @@ READS, EMITS, ZONE = None, "row", "local"
 @click.option("--all-terms", is_flag=True, help="Only downloads that hold every word.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
-
-
-def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
-    """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
-    held = access.obtain(run, granted.request(made.DOWNLOADS, opts.profile),
-                         granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=granted.profiles_of(held))
-
-
-def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
-    """Open each profile's database with its journals."""
-    asked = run.reach.given
-    run.reach.given = [(one, source) for one in asked
-                       if (source := granted.database(run, made.DOWNLOADS, one)) is not None]
-    granted.check_any(run, asked)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -76,4 +60,5 @@ def _downloads(run: runner.Run, one: Granted, source: Source) -> "Iterator[Downl
         yield from (found for found in read(conn, run.now) if listed.within(found.at, run.since, run.until))
 
 
-main = runner.Tool(cli, rows, reach=reach, opening=opening)
+main = runner.Tool(cli, rows, reach=browsing.reach(made.DOWNLOADS),
+                   opening=browsing.open_databases(made.DOWNLOADS))

@@ -17,14 +17,13 @@ number of visits, those in the time of --since and --until if one is given, and 
 """
 
 import contextlib
-import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
 
-from lspipe import access, options, runner
+from lspipe import browsing, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -48,21 +47,6 @@ READS, EMITS, ZONE = None, "row", "local"
               help="Only visits of this machine, or only those that came by sync.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
-
-
-def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
-    """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
-    held = access.obtain(run, granted.request(made.HISTORY, opts.profile),
-                         granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=granted.profiles_of(held))
-
-
-def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
-    """Open each profile's database with its journals."""
-    asked = run.reach.given
-    run.reach.given = [(one, source) for one in asked
-                       if (source := granted.database(run, made.HISTORY, one)) is not None]
-    granted.check_any(run, asked)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -160,4 +144,5 @@ def _most_visited(
             yield row | ({"matched_terms": judge.matched(strengths)} if query.wanted else {})
 
 
-main = runner.Tool(cli, rows, reach=reach, opening=opening)
+main = runner.Tool(cli, rows, reach=browsing.reach(made.HISTORY),
+                   opening=browsing.open_databases(made.HISTORY))

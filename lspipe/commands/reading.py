@@ -10,14 +10,13 @@ meta.status is unread or read, and meta.opened says whether the browser has seen
 reading list.
 """
 
-import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, options, runner
+from lspipe import browsing, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -43,13 +42,6 @@ class Opened(NamedTuple):
 
     profile: Granted
     files: dict[str, int]
-
-
-def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
-    """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
-    held = access.obtain(run, granted.request(made.READING, opts.profile),
-                         granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=granted.profiles_of(held))
 
 
 def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
@@ -98,4 +90,4 @@ def _entries(opts: SimpleNamespace, run: runner.Run, one: Opened) -> "list[Readi
     return entries
 
 
-main = runner.Tool(cli, rows, reach=reach, opening=opening)
+main = runner.Tool(cli, rows, reach=browsing.reach(made.READING), opening=opening)

@@ -14,10 +14,11 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
 PURE = {"exits", "row", "when", "words", "urls", "merge", "fuse", "lexical", "score", "snippet", "redact", "journal",
         "narrow"}
-FRAME = {"access", "options", "run", "inputs", "runner", "pipeline", "request"}
+FRAME = {"access", "browsing", "options", "run", "inputs", "runner", "pipeline", "request"}
 LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
 
-#: Who may import the browsers: their commands, consent (what is there to grant), and later the index.
+#: Who may import the browsers: their commands with what these share, consent (what is there to grant), and later the
+#: index.
 BROWSER_COMMANDS = {"history", "bookmarks", "tabs", "downloads", "reading", "consent"}
 #: Everything that can reach a network, and who may name it: the sandbox, which forbids it and tries whether it did.
 NETWORK = {
@@ -129,7 +130,8 @@ def test_imports_have_no_circle() -> None:
 @each()
 def test_only_browser_commands_reach_browsers(path: Path) -> None:
     name = module(path)
-    allowed = name.startswith("browsers") or name.removeprefix("commands.") in BROWSER_COMMANDS and "." in name
+    allowed = (name == "browsing" or name.startswith("browsers")
+               or name.startswith("commands.") and name.removeprefix("commands.") in BROWSER_COMMANDS)
     for dotted, line, _top in imports(path):
         assert allowed or not (own(dotted) or "").startswith("browsers"), f"{path.name}:{line}: {dotted}"
 
@@ -162,8 +164,9 @@ def test_packages_beyond_the_hot_path_are_imported_where_they_are_used(path: Pat
 def test_only_the_frame_prints_exits_and_reads_the_environment(path: Path) -> None:
     name = module(path)
     tree = ast.parse(path.read_bytes())
-    # A command may hand the environment whole to a function that asks for it; it reads nothing of it itself.
-    handed = {id(value) for node in ast.walk(tree) if isinstance(node, ast.Call) and name.startswith("commands.")
+    # A command, and what commands share, may hand the environment whole to a function that asks for it; it reads nothing of it itself.
+    handed = {id(value) for node in ast.walk(tree) if isinstance(node, ast.Call)
+              and (name == "browsing" or name.startswith("commands."))
               for value in node.args}
     for node in ast.walk(tree):
         where = f"{path.name}:{getattr(node, 'lineno', 0)}"

@@ -32,23 +32,7 @@ def today(tmp_path: Path, request: pytest.FixtureRequest) -> support.Home:
 
 
 def _bash(home: support.Home, line: str) -> subprocess.CompletedProcess[bytes]:
-    """Run one line as a person would, in the sample home, with the checkout's bin in front."""
-    env = home.env()
-    env["PATH"] = f"{_links(home)}:{env['PATH']}"
-    return subprocess.run(["bash", "-c", "set -o pipefail; " + line], cwd=home.home, env=env, capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=support.PATIENCE)
-
-
-def _links(home: support.Home) -> Path:
-    """Wrappers named like the executables that start them with this very interpreter."""
-    folder = home.root / "bin"
-    if not folder.exists():
-        folder.mkdir()
-        for one in support.executables():
-            wrapper = folder / one.name
-            wrapper.write_text(f'#!/bin/sh\nexec "{support.sys.executable}" "{support.BIN / one.name}" "$@"\n')
-            wrapper.chmod(0o755)
-    return folder
+    return home.bash("set -o pipefail; " + line)
 
 
 def _needs(line: str) -> str | None:

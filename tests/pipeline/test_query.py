@@ -30,19 +30,6 @@ GRANTED = [name for name, info in request.SOURCES.items() if info.family != "wik
 PATIENT = ("--timeout", "50s")
 
 
-def bash(home: Home, text: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run a plan with the checkout's executables in front."""
-    folder = home.root / "bin"
-    folder.mkdir(exist_ok=True)
-    for one in support.executables():
-        wrapper = folder / one.name
-        wrapper.write_text(f'#!/bin/sh\nexec "{support.sys.executable}" "{support.BIN / one.name}" "$@"\n')
-        wrapper.chmod(0o755)
-    env = home.env()
-    env["PATH"] = f"{folder}:{env['PATH']}"
-    return subprocess.run(["bash"], input=text, cwd=home.home, env=env, capture_output=True, timeout=support.PATIENCE)
-
-
 @pytest.mark.parametrize("more", [
     (), ("--since", "3d"), ("--since", "2d", "--until", "yesterday"), ("--no-rerank",), ("-n", "2"),
     ("--fields", "title,provenance.browser"), ("--cap", "history=1", "--weight", "files=2"), ("--source", "files"),
@@ -56,7 +43,7 @@ def test_the_plan_gives_the_same_rows(home: Home, more: tuple[str, ...]) -> None
     plan = home.run("ls-query", "--plan", *args)
     assert rows.code == plan.code == 0, rows.err + plan.err
     assert rows.out
-    done = bash(home, plan.out)
+    done = home.bash(plan.out)
     assert done.stdout == rows.out, done.stderr
 
 
@@ -66,7 +53,7 @@ def test_the_plan_quotes_any_words(home: Home, words: str) -> None:
     plan = home.run("ls-query", "--plan", *PATIENT, "--now", support.NOW, "--", words)
     assert rows.code == plan.code == 0, rows.err + plan.err
     assert not any(byte in plan.out for byte in b"\x1b\x07")
-    done = bash(home, plan.out)
+    done = home.bash(plan.out)
     assert done.stdout == rows.out, done.stderr
     assert not (home.home / "owned").exists()
     assert {row["query"] for row in rows.rows} <= {words}
@@ -78,7 +65,7 @@ def test_the_plan_gives_the_same_rows_where_a_source_fails(home: Home) -> None:
     rows = home.run("ls-query", "--jsonl", *PATIENT, "--now", support.NOW, "async cancellation")
     plan = home.run("ls-query", "--plan", *PATIENT, "--now", support.NOW, "async cancellation")
     assert rows.code == 7 and rows.out
-    assert bash(home, plan.out).stdout == rows.out
+    assert home.bash(plan.out).stdout == rows.out
 
 
 def test_the_envelope(home: Home) -> None:
@@ -389,7 +376,7 @@ def test_the_plan_gives_the_same_rows_of_a_wiki(wiki: Home, more: tuple[str, ...
     plan = wiki.run("ls-query", "--plan", *args)
     assert rows.code == plan.code == 0, rows.err + plan.err
     assert any(row["source"] == "wiki" for row in rows.rows)
-    assert bash(wiki, plan.out).stdout == rows.out
+    assert wiki.bash(plan.out).stdout == rows.out
     if "--public" in more:
         assert b"--collection=notes" in plan.out or b"ls-qmd" in plan.out
         assert all(row["provenance"]["private"] is False for row in rows.rows)

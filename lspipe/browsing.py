@@ -1,0 +1,29 @@
+"""What the browser commands share: the granted profiles of one kind of data, and the opening of their databases."""
+
+import os
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from lspipe import access
+from lspipe.browsers import granted
+from lspipe.run import Reach, Run
+
+
+def reach(kind: str) -> Callable[[SimpleNamespace, Run], Reach]:
+    """The profiles granted for `kind`. Their files are opened before lock-down: no path of theirs need be readable."""
+    def granted_profiles(opts: SimpleNamespace, run: Run) -> Reach:
+        held = access.obtain(run, granted.request(kind, opts.profile),
+                             granted.existing(os.path.expanduser("~"), os.environ))
+        return Reach(given=granted.profiles_of(held))
+
+    return granted_profiles
+
+
+def open_databases(kind: str) -> Callable[[SimpleNamespace, Run], None]:
+    """Open the database of each profile with its journals: what is given are then pairs of both."""
+    def opening(_opts: SimpleNamespace, run: Run) -> None:
+        asked = run.reach.given
+        run.reach.given = [(one, source) for one in asked if (source := granted.database(run, kind, one)) is not None]
+        granted.check_any(run, asked)
+
+    return opening
