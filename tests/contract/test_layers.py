@@ -164,7 +164,8 @@ def test_packages_beyond_the_hot_path_are_imported_where_they_are_used(path: Pat
 def test_only_the_frame_prints_exits_and_reads_the_environment(path: Path) -> None:
     name = module(path)
     tree = ast.parse(path.read_bytes())
-    # A command, and what commands share, may hand the environment whole to a function that asks for it; it reads nothing of it itself.
+    # A command, and what commands share, may hand the environment whole to a function that asks for it; it reads
+    # nothing of it itself.
     handed = {id(value) for node in ast.walk(tree) if isinstance(node, ast.Call)
               and (name == "browsing" or name.startswith("commands."))
               for value in node.args}
