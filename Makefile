@@ -6,14 +6,21 @@ PYTEST ?= $(BIN)/python -m pytest -n auto
 # Words for `make demo`.
 Q ?= rust async cancellation
 export Q
+COVERED ?= tests/unit tests/pipeline tests/contract/test_contract.py tests/contract/test_stream.py
 
-.PHONY: demo test lint bench eval clean
+.PHONY: demo test coverage lint bench eval clean
 
 demo: .venv/installed
 	@examples/demo.sh "$$Q"
 
 test: .venv/dev
 	$(PYTEST) $(T)
+
+# Branch coverage of every process that these tests start. Tests of what a process opens and imports would see it, too.
+coverage: .venv/dev
+	rm -rf .coverage.d && mkdir .coverage.d
+	PYTHONPATH=$(CURDIR)/tests/coverage LSPIPE_COVERAGE=$(CURDIR)/.coverage.d $(PYTEST) -q $(COVERED)
+	$(BIN)/python tests/coverage/report.py .coverage.d
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -38,4 +45,4 @@ eval: .venv/dev
 .venv: .venv/installed
 
 clean:
-	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .ruff_cache .coverage
+	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .ruff_cache .coverage .coverage.d

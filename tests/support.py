@@ -6,6 +6,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 import select
 import shutil
 import signal
@@ -32,6 +33,8 @@ MEASURED: list[tuple[str, float]] = []
 NOW = "2026-07-21T12:00:00.000000Z"
 #: They print what other runs left behind: nothing, unless there is something.
 LEDGER = ("ls-ps", "ls-clean")
+#: A run directory, at any moment of its life, and what is in it.
+_RUN = re.compile(r"^run/(?:\.new-|\.old-)?[0-9]+-[0-9a-f]{16}/.*")
 
 
 # The registry
@@ -237,6 +240,26 @@ class Done:
         return [orjson.loads(line) for line in self.lines]
 
 
+@functools.cache
+def kept() -> frozenset[tuple[str, str]]:
+    """(folder, name) of the files that SECURITY.md lists as left behind."""
+    table = (ROOT / "SECURITY.md").read_text().partition("<!-- begin: kept -->")[2].partition("<!-- end: kept -->")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
+    return frozenset((row[1], row[0].strip("`")) for row in cells)
+
+
+def left(home: "Home") -> set[tuple[str, str]]:
+    """(folder, name as SECURITY.md writes it) of everything in the folders of lspipe."""
+    found = set()
+    for kind, folder in (("configuration", home.config), ("state", home.state), ("cache", home.cache)):
+        for above, folders, files in os.walk(folder):
+            inside = os.path.relpath(above, folder)
+            for name in [*files, *(f"{name}/" for name in folders)]:
+                place = name if inside == "." else f"{inside}/{name}"
+                found.add((kind, _RUN.sub("run/<pid>-<16 hex>/", place)))
+    return found
+
+
 @dataclass
 class Home:
     """A home folder and the three folders of lspipe under `root`, and the processes that live in them."""
@@ -317,6 +340,8 @@ class Home:
         if self.wiki:  # Where qmd keeps its index, whether or not there is a HOME.
             given = {"XDG_CACHE_HOME": str(self.home / ".cache"), "XDG_CONFIG_HOME": str(self.home / ".config"),
                      **given}
+        if os.environ.get("LSPIPE_COVERAGE"):
+            given = {name: os.environ[name] for name in ("LSPIPE_COVERAGE", "PYTHONPATH")} | given
         return {name: value for name, value in given.items() if value is not None}
 
     def run(
@@ -327,11 +352,14 @@ class Home:
         """Run executable `name` to its end. `stdin`: bytes, a descriptor, or the null device."""
         given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {
             "stdin": subprocess.DEVNULL if stdin is None else stdin}
+        before_it = left(self)
         done = subprocess.run(
             command(name, *args, python=python), stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE,
             env=self.env() if env is None else env, preexec_fn=before, cwd=cwd or self.home,
             start_new_session=True, **given,  # No terminal: nobody is asked anything.
         )
+        made = left(self) - before_it - kept()
+        assert not made, f"{name} left what SECURITY.md does not list: {made}"
         return Done(done.returncode, done.stdout or b"", done.stderr)
 
     def links(self) -> Path:
