@@ -8,7 +8,8 @@ from lspipe.browsers import ranking
 
 
 class Bookmark(NamedTuple):
-    """`folder` is the path from the root down; `added` is µs since 1970, or None with the reason in `quality`."""
+    """`folder` is the path from the root down; `added` is µs since 1970, or None with the reason in `quality`;
+    `pinned` is one that stands in a sidebar, perhaps in a `workspace`."""
 
     url: str
     title: str | None
@@ -18,6 +19,8 @@ class Bookmark(NamedTuple):
     added: int | None
     quality: str | None
     origin: str | None = None
+    pinned: bool = False
+    workspace: str | None = None
 
 
 def fields(mark: Bookmark) -> list[words.Field]:

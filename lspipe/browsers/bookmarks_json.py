@@ -1,6 +1,7 @@
 """Chromium's bookmark files (JSON): every root of the local and of the account file.
 
-Chromium itself accepts missing and repeated ids and guids and a missing date; so does this.
+Chromium itself accepts missing and repeated ids and guids and a missing date; so does this. Browsers derived from it
+add roots: Vivaldi its bin, Edge its workspaces, Opera a root of roots (`custom_root`, with a bin of its own).
 """
 
 import contextlib
@@ -43,8 +44,14 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
 def bookmarks(roots: dict[str, Any], origin: str, now: int) -> Iterator[Bookmark]:
     """The bookmarks below all roots, in the order of the file."""
     for key, root in roots.items():
-        if isinstance(root, dict) and key not in _BINS:
+        if not isinstance(root, dict) or key in _BINS:
+            continue
+        if isinstance(root.get("children"), list) or root.get("type") is not None:
             yield from _below(root, key, origin, now)
+        else:
+            for inner, folder in root.items():
+                if isinstance(folder, dict) and inner not in _BINS:
+                    yield from _below(folder, inner, origin, now)
 
 
 def _below(root: dict[str, Any], key: str, origin: str, now: int) -> Iterator[Bookmark]:

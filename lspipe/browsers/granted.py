@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Granted:
-    """One granted profile. `folder` is a descriptor of its directory, `name` what the browser calls it."""
+    """One granted profile. `folder` is a descriptor of its directory, `name` what the browser calls it, `path` where
+    it was granted."""
 
     browser: str
     profile: str
     engine: str
     folder: int
     name: str | None
+    path: str = ""
 
     @property
     def label(self) -> str:
@@ -65,7 +67,7 @@ def profiles_of(held: Iterable["Held"]) -> list[Granted]:
         grant = one.scope.grant
         browser, profile = grant.browser or "browser", _text(grant.profile or os.path.basename(grant.path))
         found.append(Granted(browser, profile, profiles.engine_of(browser, grant.path), one.fds[0],
-                             names.get(grant.path)))
+                             names.get(grant.path), grant.path))
     return sorted(found, key=lambda one: one.label)
 
 

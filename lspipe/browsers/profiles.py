@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import orjson
 
 from lspipe import live
-from lspipe.browsers.known import BROWSERS, FILES, Browser
+from lspipe.browsers.known import BESIDE, BROWSERS, FILES, Browser
 
 _NAMES_MOST = 32 << 20
 #: Directories that are no person's profile.
 _NOT_A_PERSON = {"Guest Profile", "System Profile"}
-
+#: The first profile of Chromium, and its name where the root itself is the profile.
+_ONLY = "Default"
 
 #: A directory is a profile when one of these is in it.
 _SIGNS = {
@@ -28,7 +29,9 @@ _SIGNS = {
                  "EncryptedAccountBookmarks", "EncryptedAccountBookmarks2", "Sessions"),
     "firefox": ("places.sqlite", "sessionstore.jsonlz4", "sessionstore-backups"),
 }
-_AGES = {"chromium": ("History", "Bookmarks"), "firefox": ("places.sqlite", "places.sqlite-wal")}
+#: What changes when a profile is used.
+_AGES = {"chromium": ("History", "History-wal", "Bookmarks", "AccountBookmarks", "Sessions"),
+         "firefox": ("places.sqlite", "places.sqlite-wal", "sessionstore.jsonlz4", "sessionstore-backups")}
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ class Profile:
 def files(engine: str, kind: str) -> tuple[str, ...]:
     """What is read in a profile for one kind of data; nothing where its browser does not keep it."""
     return FILES.get(engine, {}).get(kind, ())
+
+
+def beside(browser: str, kind: str) -> tuple[str, ...]:
+    """What is read outside the profile for one kind of data, by its path from the profile's directory."""
+    return (BESIDE[browser, kind],) if (browser, kind) in BESIDE else ()
 
 
 def engine_of(browser: str | None, path: str) -> str:
@@ -143,7 +151,10 @@ def _chromium_profiles(browser: Browser, root: str) -> Iterator[Profile]:
         if shown is None:
             shown = local_state(root)
         yield Profile(browser.name, browser.engine, root, _text(directory), shown.get(directory) or _text(directory),
-                      os.path.realpath(path), default=directory == "Default")
+                      os.path.realpath(path), default=directory == _ONLY)
+    if _holds(root, browser.engine):  # As Opera has it: the root is the profile, and only one is there.
+        yield Profile(browser.name, browser.engine, root, _ONLY, local_state(root).get(_ONLY) or _ONLY, root,
+                      default=shown is None)
 
 
 def local_state(root: str) -> dict[str, str]:
@@ -257,6 +268,10 @@ def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         above = os.path.dirname(path)
+        if os.path.lexists(os.path.join(path, "Local State")):
+            above, directory = path, _ONLY
+        else:
+            directory = os.path.basename(path)
         for root in (above, os.path.dirname(above)):
             if os.path.lexists(os.path.join(root, "profiles.ini")):
                 names = {os.path.realpath(_place(root, values["Path"], values.get("IsRelative", "1"))):
@@ -266,7 +281,7 @@ def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
                     names.update(group_names(root))
                 break
         else:
-            names = {path: local_state(above).get(os.path.basename(path), "")}
+            names = {path: local_state(above).get(directory, "")}
         if names.get(path):
             found[path] = names[path]
     return found

@@ -81,6 +81,10 @@ def bookmark(one: Granted, mark: "Bookmark") -> Row:
     meta: dict[str, Any] = {"folder": "/".join(mark.folder)}
     if mark.tags:
         meta["tags"] = list(mark.tags)
+    if mark.pinned:
+        meta["pinned"] = True
+    if mark.workspace:
+        meta["workspace"] = mark.workspace
     url = mark.url[:_URL]
     if len(url) < len(mark.url):
         meta["url_length"] = len(mark.url)

@@ -7,7 +7,8 @@ QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- b
 bookmark matches when any word does, and comes first the more of the query it covers. Without words the bookmarks
 that were added last come first; --since and --until are about the time when they were added.
 
-Chromium's account bookmarks are searched as well, each bookmark once. Firefox's tags are in meta.tags; a browser
+Chromium's account bookmarks are searched as well, each bookmark once. What is pinned in Arc's sidebar counts as a
+bookmark: meta.pinned says so, and meta.workspace is its space. Firefox's tags are in meta.tags; a browser
 without tags has folders, and --tag is then the name of one.
 """
 
@@ -64,9 +65,17 @@ def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
 
 
 def _files(run: runner.Run, one: Granted) -> dict[str, int]:
-    from lspipe.browsers import bookmarks_json
+    from lspipe.browsers import arcsidebar, bookmarks_json, profiles
 
     found = {}
+    if profiles.beside(one.browser, made.BOOKMARKS):
+        try:
+            found[arcsidebar.NAME] = arcsidebar.open_file(one.folder)
+        except Unusable as error:
+            if error.reason != "not-found":
+                granted.leave_out(run, made.BOOKMARKS, one, error)
+        else:
+            run.closing.callback(os.close, found[arcsidebar.NAME])
     for name in bookmarks_json.FILES:
         try:
             fd, stale = bookmarks_json.open_file(one.folder, name)
@@ -130,7 +139,7 @@ def _in_scope(opts: SimpleNamespace, run: runner.Run, one: Granted, mark: "Bookm
 def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     """All bookmarks of a profile; what cannot be read of it is said."""
     from lspipe import snapshot
-    from lspipe.browsers import bookmark, bookmarks_json, firefox
+    from lspipe.browsers import arcsidebar, bookmark, bookmarks_json, firefox
 
     if one.source is not None:
         with granted.tolerant(run, made.BOOKMARKS, one.profile, one.source.name), contextlib.closing(
@@ -140,7 +149,9 @@ def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     found: dict[str, list[Bookmark]] = {}
     for name, fd in one.files.items():
         with granted.tolerant(run, made.BOOKMARKS, one.profile, name):
-            found[name] = bookmarks_json.read(fd, name, run.now)
+            found[name] = (arcsidebar.read(fd, os.path.basename(one.profile.path), run.now)
+                           if name == arcsidebar.NAME else bookmarks_json.read(fd, name, run.now))
+    yield from found.get(arcsidebar.NAME, [])
     yield from bookmark.merged(found.get("Bookmarks", []), found.get("AccountBookmarks", []))
 
 

@@ -106,12 +106,14 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 
 
 def _discover() -> list[offer.Found]:
+    """By browser, of each the profile that was used last first: a leftover comes behind what is in use."""
     found = [
         offer.Found(profile.browser, profile.directory, profile.name, profile.path,
-                    {kind: profiles.files(profile.engine, kind) for kind in DATA})
+                    {kind: (*profiles.files(profile.engine, kind), *profiles.beside(profile.browser, kind))
+                     for kind in DATA})
         for profile in profiles.discover(os.path.expanduser("~"), os.environ)
     ]
-    return sorted(found, key=lambda profile: (profile.browser, profile.path))
+    return sorted(found, key=lambda profile: profile.browser)
 
 
 def _wanted(opts: SimpleNamespace, found: Sequence[offer.Found]) -> list[Grant]:
