@@ -36,12 +36,22 @@ def ask(run: Run, request: Request) -> Narrowed:
     return narrow(granted.grants, request)
 
 
+def warn_of_foreign_home(run: Run) -> None:
+    """Say it where profiles are looked for in the home of somebody else: an empty answer would not be the truth."""
+    home = paths.foreign_home()
+    if home is not None:
+        run.report.say("warning", f"HOME is '{options.printable(home)}', which belongs to another user",
+                       "browser profiles are looked for there: run it as their owner, or set HOME")
+
+
 def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambda _refusal: True) -> list[Held]:
     """The scopes of `request` that may be read, held open until the run ends.
 
     What was named and is not granted is reported (exit 7), what does not exist (`exists` says so) too (exit 3).
     Raises Precondition, with the command to run, where nothing is left, NotFound where nothing of it exists.
     """
+    if request.family == "browser":
+        warn_of_foreign_home(run)
     narrowed = ask(run, request)
     named = bool(request.profiles or request.paths or request.collections)
     held: list[Held] = []

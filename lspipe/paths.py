@@ -43,6 +43,15 @@ def user_folder(xdg: str, below_home: str) -> str:
     return os.path.normpath(chosen if os.path.isabs(chosen) else os.path.join(home, below_home))
 
 
+def foreign_home() -> str | None:
+    """The home folder, where it belongs to another user, as after sudo; None where it is ours or is not there."""
+    home = os.path.expanduser("~")
+    try:
+        return None if os.stat(home).st_uid == os.geteuid() else home
+    except OSError:
+        return None
+
+
 def _home(own: str, xdg: str, below_home: str) -> str:
     """An absolute path, by the first of: our variable, the XDG variable, the system's habit, HOME.
 

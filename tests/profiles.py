@@ -194,6 +194,62 @@ def local_state(root: Path, names: Mapping[str, str]) -> Path:
     return path
 
 
+# ---- Arc
+
+
+def arc_tab(url: str, title: str, *, name: str | None = None, created: float | None = None) -> dict[str, Any]:
+    """A pinned tab of Arc's sidebar; `name` is one that a person gave it."""
+    return {"data": {"tab": {"savedURL": url, "savedTitle": title, "timeLastActiveAt": 0}}, "title": name,
+            "createdAt": NOON / 1e6 - 978_307_200 if created is None else created}
+
+
+def arc_folder(title: str, *inside: dict[str, Any]) -> dict[str, Any]:
+    """A folder of Arc's sidebar."""
+    return {"data": {"list": {}}, "title": title, "inside": list(inside)}
+
+
+def arc_sidebar(
+    *spaces: Mapping[str, Any], favourites: Sequence[tuple[Any, Sequence[dict[str, Any]]]] = (), newer: bool = True,
+    alternating: bool = True, children: bool = True,
+) -> dict[str, Any]:
+    """StorableSidebar.json with these spaces (title, pinned, unpinned, profile) and favourites (profile, tabs).
+
+    `newer` names containers in `newContainerIDs`, `alternating` puts ids between the objects, and without `children`
+    items know their parent only.
+    """
+    items: list[Any] = []
+
+    def put(parent: str | None, one: Mapping[str, Any]) -> str:
+        number = f"ID-{len(items):08d}"
+        made = {"id": number, "parentID": parent, "title": one.get("title"), "data": one["data"],
+                "createdAt": one.get("createdAt", 0)}
+        items.extend([number, made] if alternating else [made])
+        inside = [put(number, inner) for inner in one.get("inside", ())]
+        if children:
+            made["childrenIds"] = inside
+        return number
+
+    def container(kind: Mapping[str, Any], inside: Iterable[Mapping[str, Any]]) -> str:
+        return put(None, {"data": {"itemContainer": {"containerType": kind}}, "inside": list(inside)})
+
+    listed: list[Any] = []
+    for number, space in enumerate(spaces):
+        name = f"SPACE-{number}"
+        pinned, unpinned = (container({"spaceItems": {"_0": name}}, space.get(key, ())) for key in ("pinned",
+                                                                                                    "unpinned"))
+        made = {"id": name, "title": space["title"], "profile": space.get("profile", {"default": True}),
+                "newContainerIDs": [{"unpinned": {"_0": {"shared": {}}}}, unpinned, {"pinned": {}}, pinned],
+                "containerIDs": ["pinned", pinned, "unpinned", unpinned]}
+        if not newer:
+            del made["newContainerIDs"]
+        listed.extend([name, made] if alternating else [made])
+    top: list[Any] = []
+    for profile, tabs in favourites:
+        top += [profile, container({"topApps": {"_0": profile}} if newer else {}, tabs)]
+    return {"version": 1, "sidebar": {"containers": [
+        {"global": {}}, {"spaces": listed, "items": items, "topAppsContainerIDs": [] if newer else top}]}}
+
+
 # ---- Firefox
 
 

@@ -42,8 +42,19 @@ def request(kind: str, selectors: Sequence[str]) -> Request:
     names: dict[str, str] = {}
     if selectors:
         known = [grant.path for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
-        names = profiles.shown_names(known, groups=True)
+        names = shown_names(known)
     return Request("browser", kind, profiles=tuple(selectors), names=names)
+
+
+def shown_names(granted: Sequence[str]) -> dict[str, str]:
+    """What the browsers call these profiles, by their paths; of one on a disk of its own only its list says it."""
+    names = profiles.shown_names(granted, groups=True)
+    if any(path not in names and profiles.engine_of(None, path) == "firefox" for path in granted):
+        config = paths.user_folder("XDG_CONFIG_HOME", ".config")
+        for one in profiles.discover(os.path.expanduser("~"), {"XDG_CONFIG_HOME": config}):
+            if one.path in granted:
+                names.setdefault(one.path, one.name)
+    return names
 
 
 def existing(home: str, environ: Mapping[str, str]) -> Callable[[Refusal], bool]:
@@ -61,7 +72,7 @@ def existing(home: str, environ: Mapping[str, str]) -> Callable[[Refusal], bool]
 def profiles_of(held: Iterable["Held"]) -> list[Granted]:
     """The profiles of held scopes, in the order of their labels."""
     held = list(held)
-    names = profiles.shown_names(one.scope.grant.path for one in held)
+    names = shown_names([one.scope.grant.path for one in held])
     found = []
     for one in held:
         grant = one.scope.grant

@@ -145,15 +145,16 @@ def _holds(path: str, engine: str) -> bool:
 def _chromium_profiles(browser: Browser, root: str) -> Iterator[Profile]:
     shown = None
     for directory in _entries(root):
-        path = os.path.join(root, directory)
-        if directory in _NOT_A_PERSON or not _holds(path, browser.engine):
+        path = os.path.realpath(os.path.join(root, directory))
+        if directory in _NOT_A_PERSON or path == root or not _holds(path, browser.engine):
             continue
         if shown is None:
             shown = local_state(root)
         yield Profile(browser.name, browser.engine, root, _text(directory), shown.get(directory) or _text(directory),
-                      os.path.realpath(path), default=directory == _ONLY)
-    if _holds(root, browser.engine):  # As Opera has it: the root is the profile, and only one is there.
-        yield Profile(browser.name, browser.engine, root, _ONLY, local_state(root).get(_ONLY) or _ONLY, root,
+                      path, default=directory == _ONLY)
+    if _holds(root, browser.engine):  # As Opera has it; where there are others, it is what an older one left.
+        label = _ONLY if shown is None else _text(os.path.basename(root))
+        yield Profile(browser.name, browser.engine, root, label, local_state(root).get(_ONLY) or label, root,
                       default=shown is None)
 
 
@@ -242,10 +243,12 @@ def ini(data: bytes) -> list[tuple[str, dict[str, str]]]:
 
 def group_names(root: str) -> dict[str, str]:
     """Path to shown name of the profiles in Firefox's profile groups, from their databases: only after a grant."""
-    from lspipe import snapshot
-
     found: dict[str, str] = {}
     stores = {values.get("StoreID") for _, values in ini(_small(root, "profiles.ini") or b"")} - {None, ""}
+    if not stores:
+        return found
+    from lspipe import snapshot
+
     for store in sorted(str(name) for name in stores):
         if "/" in store:
             continue

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 import click
 
-from lspipe import consent, offer, options, paths, runner, stream, terminal, when
+from lspipe import access, consent, offer, options, paths, runner, stream, terminal, when
 from lspipe.browsers import profiles
 from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
@@ -77,7 +77,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     if opts.verb == "list":
         if opts.words:
             raise Usage("list takes no words", "for a part of the list: --source NAME")
-        return runner.Reach(read=[config], given=Before(config, _discover() if opts.found else ()))
+        return runner.Reach(read=[config], given=Before(config, _discover(run) if opts.found else ()))
     if opts.verb == "revoke":
         if bool(opts.all) is bool(opts.words or opts.source):
             raise Usage("revoke what?", "numbers or names of ls-consent list, --source NAME, or --all alone")
@@ -86,7 +86,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
         granted = () if opts.all else consent.load(config).grants
         names = profiles.shown_names(grant.path for grant in granted if grant.family == "browser")
         return runner.Reach(read=[config], write=[config], given=Before(config, names=names))
-    found = _discover()
+    found = _discover(run)
     grants = _wanted(opts, found)
     consent.load(config)  # A file that cannot be used is better said before than after the question.
     entries = {grant.path: _entries(grant.path) for grant in grants if grant.family == "files"}
@@ -105,8 +105,9 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 # grant: what is asked for
 
 
-def _discover() -> list[offer.Found]:
+def _discover(run: runner.Run) -> list[offer.Found]:
     """By browser, of each the profile that was used last first: a leftover comes behind what is in use."""
+    access.warn_of_foreign_home(run)
     found = [
         offer.Found(profile.browser, profile.directory, profile.name, profile.path,
                     {kind: (*profiles.files(profile.engine, kind), *profiles.beside(profile.browser, kind))
@@ -184,7 +185,9 @@ def _cannot_grant(path: str, error: OSError) -> Precondition:
 def _profiles(terms: Grant, names: Sequence[str], found: Sequence[offer.Found]) -> list[Grant]:
     """The grants for the profiles that the names mean; without names for each that there is."""
     if not found:
-        raise NotFound("no browser profile found")
+        raise NotFound("no browser profile found",
+                       f"looked below '{options.printable(os.path.expanduser('~'))}' in the folders of"
+                       f" {len(profiles.BROWSERS)} browsers, which the README lists")
     chosen: dict[str, Grant] = {}
     for name in names or (None,):
         fitting = [profile for profile in found if name is None

@@ -67,11 +67,90 @@ def test_roots_on_mac(tmp_path: Path, root: str, browser: str) -> None:
     assert found(tmp_path) == []
 
 
-def test_every_browser_of_the_table_has_roots_on_both_systems() -> None:
-    for browser in known.BROWSERS:
-        kinds = {root.partition("/")[0] for root in browser.roots}
-        assert "mac" in kinds and kinds & {"home", "config"}
-        assert browser.engine in known.FILES
+def placed(home: Path, browser: known.Browser, root: str) -> tuple[Path, str]:
+    """A profile in a root of the table, and the system that the root is for."""
+    kind, _, rest = root.partition("/")
+    above = home / {"home": "", "config": ".config", "mac": "Library/Application Support"}[kind]
+    path = above / rest.replace("*", "2890") / "Profile 1"
+    if browser.engine == "firefox":
+        made.firefox_places(path)
+    else:
+        made.chromium_history(path, HISTORY)
+    return path, "darwin" if kind == "mac" else "linux"
+
+
+@pytest.mark.parametrize(("browser", "root"), [
+    pytest.param(one, root, id=f"{one.name}-{root}") for one in known.BROWSERS if one.engine in ("chromium", "firefox")
+    for root in one.roots])
+def test_every_root_of_the_table_is_found_on_its_system_and_on_no_other(
+    tmp_path: Path, browser: known.Browser, root: str,
+) -> None:
+    path, system = placed(tmp_path, browser, root)
+    one, = found(tmp_path, system)
+    assert (one.browser, one.directory, one.path) == (browser.name, "Profile 1", str(path))
+    assert found(tmp_path, "linux" if system == "darwin" else "darwin") == []
+
+
+def test_every_browser_of_the_table_stands_there_once() -> None:
+    names = [one.name for one in known.BROWSERS]
+    roots = [root for one in known.BROWSERS for root in one.roots]
+    assert len(set(names)) == len(names) and len(set(roots)) == len(roots)
+    assert all(one.engine in known.FILES and one.roots for one in known.BROWSERS)
+    assert {one for one, _ in known.BESIDE} <= set(names)
+
+
+@pytest.mark.parametrize("root", [".config/opera", ".config/opera-beta", "snap/opera/402/.config/opera",
+                                  ".var/app/com.opera.Opera/config/opera", ".config/opera-gx"])
+def test_a_root_that_is_the_profile_itself(tmp_path: Path, root: str) -> None:
+    """Opera with its files in the root, or in `Default` below it, or in both after an update."""
+    made.chromium_history(tmp_path / root, HISTORY)
+    made.local_state(tmp_path / root, {"Default": "Ada"})
+    (tmp_path / root / "loop").symlink_to(".")
+    (tmp_path / root / "Crash Reports").mkdir()
+    one, = found(tmp_path)
+    assert (one.directory, one.name, one.path, one.default) == ("Default", "Ada", str(tmp_path / root), True)
+    assert profiles.shown_names([one.path]) == {one.path: "Ada"}
+    os.utime(tmp_path / root / "History", (1, 1))
+    made.chromium_history(tmp_path / root / "Default", HISTORY)
+    newer, older = found(tmp_path)
+    assert (newer.directory, newer.path, newer.default) == ("Default", str(tmp_path / root / "Default"), True)
+    assert (older.directory, older.path, older.default) == (os.path.basename(root), str(tmp_path / root), False)
+
+
+def test_an_empty_leftover_root_shadows_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".mozilla/firefox/Crash Reports").mkdir(parents=True)
+    made.profiles_ini(tmp_path / ".mozilla/firefox", ("Profile0", {"Path": "gone.default", "Default": "1"}))
+    made.firefox_places(tmp_path / ".config/mozilla/firefox/x.default")
+    (tmp_path / ".config/BraveSoftware/Brave-Browser/Default").mkdir(parents=True)
+    made.chromium_history(tmp_path / ".config/BraveSoftware/Brave-Origin/Default", HISTORY)
+    assert labels(tmp_path) == {"firefox/x.default", "brave-origin/Default"}
+
+
+def test_the_old_root_and_the_new_one_are_both_read(tmp_path: Path) -> None:
+    for root in (".mozilla/firefox", ".config/mozilla/firefox"):
+        made.firefox_places(tmp_path / root / "same.default")
+    assert labels(tmp_path) == {"firefox/same.default", "firefox/same.default@2"}
+
+
+def test_names_of_profiles_follow_no_rule(tmp_path: Path) -> None:
+    root = tmp_path / ".mozilla/firefox"
+    for name in ("Work", "no dot", "x.y.z"):
+        made.firefox_places(root / name)
+    made.profiles_ini(root, ("ProfileX", {"Path": "Work"}), ("Profile", {"Path": "no dot", "Name": "Nöte/🦊"}),
+                      ("Profile7", {"Path": "x.y.z", "IsRelative": "7"}))
+    assert {(one.directory, one.name) for one in found(tmp_path)} == {
+        ("Work", "Work"), ("no dot", "Nöte/🦊"), ("x.y.z", "x.y.z")}
+
+
+def test_a_profile_without_history_is_as_fresh_as_its_session(tmp_path: Path) -> None:
+    stale = made.chromium_history(tmp_path / ".config/chromium/Default", HISTORY)
+    os.utime(stale, (1, 1))
+    (tmp_path / ".config/chromium/Profile 1/Sessions").mkdir(parents=True)
+    made.firefox_places(tmp_path / ".mozilla/firefox/old")
+    os.utime(tmp_path / ".mozilla/firefox/old/places.sqlite", (2, 2))
+    (tmp_path / ".mozilla/firefox/new/sessionstore-backups").mkdir(parents=True)
+    made.profiles_ini(tmp_path / ".mozilla/firefox", ("Profile0", {"Path": "new"}))
+    assert [one.directory for one in found(tmp_path)] == ["new", "Profile 1", "old", "Default"]
 
 
 def test_xdg_variable_and_its_fallback(tmp_path: Path) -> None:
