@@ -16,6 +16,7 @@ import orjson  # noqa: E402
 from support import ROOT, executables  # noqa: E402
 
 from lspipe import schema  # noqa: E402
+from lspipe.browsers import known  # noqa: E402
 
 README = ROOT / "README.md"
 _PART = re.compile(r"(<!-- begin: (\w+) -->\n)(.*?)(<!-- end: \2 -->)", re.DOTALL)
@@ -26,6 +27,24 @@ def commands() -> str:
     """The table of executables, in the order of pyproject.toml."""
     lines = ["| name | class | what it does |", "|---|---|---|"]
     lines += [f"| `{one.name}` | {one.kind} | {one.cli.summary} |" for one in executables()]
+    return "\n".join(lines) + "\n"
+
+
+#: The browsers that the tests start; what the others write is made in the tests, as it is documented.
+STARTED = {"chromium", "firefox"}
+_PLACES = {"home": "~/", "config": "~/.config/", "mac": "~/Library/Application Support/"}
+
+
+def browsers() -> str:
+    """The table of browsers and the folders that they are looked for in, in the order of the code."""
+    lines = ["| browser | on Linux | on macOS | tested with |", "|---|---|---|---|"]
+    for one in known.BROWSERS:
+        places: dict[bool, list[str]] = {False: [], True: []}
+        for root in one.roots:
+            kind, _, rest = root.partition("/")
+            places[kind == "mac"].append(f"`{_PLACES[kind]}{rest}`")
+        tested = "the browser itself" if one.name in STARTED else "files made in its format"
+        lines.append(f"| `{one.name}` | {'<br>'.join(places[False])} | {'<br>'.join(places[True])} | {tested} |")
     return "\n".join(lines) + "\n"
 
 
@@ -41,6 +60,8 @@ def fields(name: str) -> str:
 
 def made(name: str) -> str:
     """What must stand between the markers of part `name`."""
+    if name == "browsers":
+        return browsers()
     return commands() if name == "commands" else fields(name)
 
 

@@ -60,7 +60,7 @@ def pins(containers: Iterable[Object], directory: str, now: int) -> Iterator[Boo
     """
     seen: set[str] = set()
     for container in containers:
-        items = {name: one for name, one in _named(container.get("items"))}
+        items = dict(_named(container.get("items")))
         for number, (_, space) in enumerate(_named(container.get("spaces")), start=1):
             if _owner(space.get("profile", {"default": True})) == directory:
                 title = _text(space.get("title")) or f"Space {number}"

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import click
 
 from lspipe import access, consent, offer, options, paths, runner, stream, terminal, when
-from lspipe.browsers import profiles
+from lspipe.browsers import known, profiles
 from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
 from lspipe.row import Row
@@ -187,7 +187,7 @@ def _profiles(terms: Grant, names: Sequence[str], found: Sequence[offer.Found]) 
     if not found:
         raise NotFound("no browser profile found",
                        f"looked below '{options.printable(os.path.expanduser('~'))}' in the folders of"
-                       f" {len(profiles.BROWSERS)} browsers, which the README lists")
+                       f" {len(known.BROWSERS)} browsers, which the README lists")
     chosen: dict[str, Grant] = {}
     for name in names or (None,):
         fitting = [profile for profile in found if name is None
