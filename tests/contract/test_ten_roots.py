@@ -127,7 +127,8 @@ def test_what_a_person_grants_there_is_read_and_nothing_else(machine: Home) -> N
             _, first, last, _) in expected.items() for shown in [last or first]}, command
         assert len(done.rows) == len(expected), "each once"
     for word, name in (("Work", "firefox/c.Work"), ("firefox/new", "firefox/e.default"),
-                       ("disk", "firefox/profile of Ada"), ("Arbeit / 🦊", "chromium/Profile 7"), ("opera", "opera/Default")):
+                       ("disk", "firefox/profile of Ada"), ("Arbeit / 🦊", "chromium/Profile 7"),
+                       ("opera", "opera/Default")):
         assert [row["url"] for row in machine.run("ls-history", "--profile", word).rows] == [url(name)]
     assert profiles.look(machine.home) == before and machine.runs == []
     assert machine.run("ls-history", "--profile", "a.default").code == 5

@@ -122,7 +122,7 @@ def test_profiles_by_name(bare: Home) -> None:
     assert found("Person 1", "Grouped") == {"http://a.test/", "http://c.test/"}
     names = {row["provenance"]["profile"]: row["provenance"].get("profile_name")
              for row in bare.run("ls-history").rows}
-    assert names == {"Default": "Person 1", "Profile 2": "Arbeit / 🦊", "x1.work": "default"}
+    assert names == {"Default": "Person 1", "Profile 2": "Arbeit / 🦊", "x1.work": "Grouped"}
     ranks = [(row["rank"], row["url"]) for row in bare.run("ls-history").rows]
     assert [rank for rank, _ in ranks] == [1, 2, 3]
     assert bare.run("ls-history", "--profile", "Default", "--profile", "Nobody").code == 3
