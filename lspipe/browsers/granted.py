@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lspipe import consent, paths
 from lspipe.browsers import profiles
-from lspipe.exits import Upstream
+from lspipe.exits import Precondition, Upstream
 from lspipe.live import Source, Unusable
 from lspipe.narrow import Refusal, Request
 
@@ -50,10 +50,11 @@ def shown_names(granted: Sequence[str]) -> dict[str, str]:
     """What the browsers call these profiles, by their paths; of one on a disk of its own only its list says it."""
     names = profiles.shown_names(granted, groups=True)
     if any(path not in names and profiles.engine_of(None, path) == "firefox" for path in granted):
-        config = paths.user_folder("XDG_CONFIG_HOME", ".config")
-        for one in profiles.discover(os.path.expanduser("~"), {"XDG_CONFIG_HOME": config}):
-            if one.path in granted:
-                names.setdefault(one.path, one.name)
+        with contextlib.suppress(Precondition):  # Without a home folder there are no lists.
+            config = paths.user_folder("XDG_CONFIG_HOME", ".config")
+            for one in profiles.discover(os.path.expanduser("~"), {"XDG_CONFIG_HOME": config}):
+                if one.path in granted:
+                    names.setdefault(one.path, one.name)
     return names
 
 

@@ -1,7 +1,9 @@
 """Derived browsers as they are read by the executables: Opera's root, Arc's pins, Zen, extra bookmark roots, homes."""
 
+import functools
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -12,6 +14,12 @@ from sessions import firefox_state, firefox_tab, simple_window
 from support import Home
 from test_browser_commands import NOW, chromium, grant, reported
 from test_tabs_command import session, store
+
+from lspipe import offer
+from lspipe.browsers import profiles as table
+from lspipe.commands import consent as command
+from lspipe.narrow import Grant
+from lspipe.run import Run
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 ALL = ("history", "bookmarks", "tabs")
@@ -133,11 +141,18 @@ def test_a_sidebar_that_cannot_be_read_hides_no_bookmark(bare: Home, how: str, r
     assert entry["reason"] == reason and "StorableSidebar.json" in entry["detail"]
 
 
-def test_a_grant_of_arcs_bookmarks_says_that_it_opens_the_sidebar() -> None:
-    from lspipe.browsers import profiles as table
-
-    assert table.beside("arc", "bookmarks") == ("../../StorableSidebar.json",)
-    assert table.beside("arc", "history") == () and table.beside("chrome", "bookmarks") == ()
+def test_a_grant_of_arcs_bookmarks_says_that_it_opens_the_sidebar(
+    bare: Home, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a person is asked on macOS."""
+    profiles.chromium_history(arc(bare), [Page(A, "x")])
+    monkeypatch.setenv("HOME", str(bare.home))
+    monkeypatch.setattr(table, "discover", functools.partial(table.discover, platform="darwin"))
+    found = command._discover(Run("ls-consent", SimpleNamespace(), []))
+    terms = Grant("browser", browser="arc", profile="Default", data=("history", "bookmarks"), path=str(arc(bare)))
+    asked = list(offer.question([terms], found, {}, "consent.json"))
+    assert "    bookmarks: Bookmarks, AccountBookmarks, ../../StorableSidebar.json" in asked
+    assert "    history: History" in asked
 
 
 # ---- Firefox's children
@@ -175,6 +190,13 @@ def test_rows_say_the_name_from_a_profile_group_and_from_a_list_elsewhere(bare: 
     for name, url in (("Original", A), ("Work", B), ("Disk", C)):
         assert urls(bare, "ls-history", "--profile", name) == [url]
     assert profiles.look(bare.home) == before
+
+
+def test_a_profile_that_no_list_names_needs_no_home(bare: Home) -> None:
+    profile = profiles.firefox_places(bare.root / "copied", [Page(A, "x")]).parent
+    bare.consent(grant(profile, "firefox"))
+    done = bare.run("ls-history", *NOW, env=bare.env(HOME=None))
+    assert (done.code, done.err) == (0, b"") and "profile_name" not in done.rows[0]["provenance"]
 
 
 def test_a_profile_on_a_disk_that_is_not_there_is_said(bare: Home) -> None:
