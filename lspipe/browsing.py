@@ -4,8 +4,10 @@ import os
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from lspipe import access
+from lspipe import access, consent
 from lspipe.browsers import granted
+from lspipe.browsers.granted import Granted
+from lspipe.narrow import Refusal
 from lspipe.run import Reach, Run
 
 
@@ -17,6 +19,18 @@ def reach(kind: str) -> Callable[[SimpleNamespace, Run], Reach]:
         return Reach(given=granted.profiles_of(held))
 
     return granted_profiles
+
+
+def granted_besides(kind: str, opts: SimpleNamespace, run: Run) -> list[Granted]:
+    """The profiles whose `kind` is granted as well: nobody asked for it by name, so nothing is said of others."""
+    found = []
+    for scope in access.ask(run, granted.request(kind, opts.profile)).allowed:
+        fds = consent.hold(scope)
+        if not isinstance(fds, Refusal):
+            one = access.Held(scope, fds)
+            run.closing.callback(one.close)
+            found.append(one)
+    return granted.profiles_of(found)
 
 
 def open_databases(kind: str) -> Callable[[SimpleNamespace, Run], None]:

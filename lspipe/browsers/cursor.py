@@ -35,7 +35,7 @@ class Cursor:
         """The integers of a statement's first column."""
         return {row[0] for row in self.each(sql, given) if type(row[0]) is int}
 
-    def among(self, ids: Sequence[int], sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
+    def among(self, ids: Sequence[Any], sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
         """The rows of a statement that ends in `... IN`, for these ids; one by one where many cannot be read."""
         for chunk in chunks(ids):
             try:
@@ -107,13 +107,13 @@ class Cursor:
         return False
 
 
-def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def chunks(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """The ids, so many at a time as go into one statement."""
     for start in range(0, len(ids), CHUNK):
         yield ids[start:start + CHUNK]
 
 
-def marks(ids: Sequence[int]) -> str:
+def marks(ids: Sequence[Any]) -> str:
     """`(?,?,?)` for these ids."""
     return f"({','.join('?' * len(ids))})"
 

@@ -87,9 +87,10 @@ def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def check_any(run: "Run", asked: Iterable[Granted]) -> None:
-    """Raise Upstream where every profile was left out and nothing was found: that is no empty result."""
-    left_out = {(found.get("browser"), found.get("profile")) for found in run.report.skipped}
+def check_any(run: "Run", asked: Iterable[Granted], source: str | None = None) -> None:
+    """Raise Upstream where every profile was left out (of `source`) and nothing was found: that is no empty result."""
+    left_out = {(found.get("browser"), found.get("profile")) for found in run.report.skipped
+                if source is None or found.get("source") == source}
     if run.report.rows_out == 0 and {(one.browser, one.profile) for one in asked} <= left_out:
         raise Upstream("no granted profile could be read")
 

@@ -4,7 +4,7 @@ Memory is bounded by the number of pages: rows come through cursors, never a tab
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lspipe import confine
@@ -42,16 +42,30 @@ class Page(NamedTuple):
     lossy: bool
 
 
+class Stored(NamedTuple):
+    """A page by its url: whether it is `shown`, its title, how often and when it was last visited (None: unknown)."""
+
+    id: int
+    url: str
+    shown: bool
+    title: str | None
+    visits: int | None
+    last: int | None
+
+
 class History:
     """A history in a connection that `snapshot.connect` made. Raises sqlite3.Error where it was interrupted."""
 
-    def __init__(self, conn: sqlite3.Connection, layout: Layout, wanted: Wanted) -> None:
+    def __init__(self, conn: sqlite3.Connection, layout: Layout, wanted: Wanted, method: str = "snapshot") -> None:
+        """`method` says in a row's provenance how this history was had."""
         self.cursor = Cursor(conn)
+        self.method = method
         self.layout = layout
         self.wanted = wanted
         self.where = Conditions.of(layout, wanted)
         self._inside: set[int] | None = None
         self._outside: set[int] = set()
+        self._elsewhere: set[int] = set()
         self._indexed = self.cursor.finds_by(layout.visits, layout.page.removeprefix("v."))
         self._all_seen: Seen | None = None
 
@@ -59,12 +73,26 @@ class History:
         """Let what was found be fetched, though time is over."""
         confine.no_deadline(self.cursor.conn)
 
+    def stored(self, urls: Sequence[str]) -> Iterator[Stored]:
+        """What it holds of these urls, shown or not."""
+        layout = self.layout
+        sql = (f"SELECT p.id, p.url, {self.where.shown}, CAST(substr({layout.title}, 1, {TITLE}) AS BLOB),"
+               f" {layout.count}, {layout.last} FROM {layout.pages} p WHERE p.url IN")
+        for page, url, shown, title, count, last in self.cursor.among(urls, sql):
+            if type(page) is int:
+                yield Stored(page, as_text(url), bool(shown), decoded(title)[0],
+                             count if type(count) is int else None, layout.decode(last, self.wanted.now)[0])
+
+    def leave_to_another(self, ids: Iterable[int]) -> None:
+        """Leave out these pages, all of them shown: another history of this profile has a newer visit of them."""
+        self._elsewhere.update(ids)
+
     # ---- which pages are in scope
 
     def count(self) -> int:
         """How many pages are in scope. It finds out which, and so comes before `candidates`."""
         layout, where = self.layout, self.where
-        errors = self._errors()
+        errors = self._errors() | self._elsewhere
         if self.wanted.narrow:
             visited = f"SELECT {layout.page} FROM {layout.visits} v WHERE {where.visit} AND {where.window}"
             sql = f"SELECT p.id FROM {layout.pages} p WHERE {where.shown} AND p.id IN ({visited})"
@@ -221,7 +249,7 @@ class History:
 
     def recent(self) -> Iterator[Page]:
         """The pages in scope, the newest first; those without a time at the end, by id."""
-        done = self._errors()
+        done = self._errors() | self._elsewhere
         pending: Seen = {}
         room = _FIRST
         for page, at, synced in self._by_time():

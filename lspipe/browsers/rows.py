@@ -39,7 +39,7 @@ def history_id(one: Granted, url: str) -> str:
     return row.identify(HISTORY, one.browser, one.profile, url)
 
 
-def history(one: Granted, page: "Page", query: "Query", max_chars: int) -> Row:
+def history(one: Granted, page: "Page", query: "Query", max_chars: int, method: str = "snapshot") -> Row:
     """The row of a visited page, without what only a list of results knows."""
     meta: dict[str, Any] = {}
     if page.visits is not None:
@@ -49,7 +49,7 @@ def history(one: Granted, page: "Page", query: "Query", max_chars: int) -> Row:
     found = _row(history_id(one, page.url), HISTORY, page.title, page.url)
     if page.text:
         found |= _texts(page.text, query, max_chars)
-    return _finish(found, page.seen, page.quality, page.lossy, one, page.origin, meta)
+    return _finish(found, page.seen, page.quality, page.lossy, one, page.origin, meta, method)
 
 
 def often(one: Granted, found: "Often", query: "Query", max_chars: int, narrow: bool) -> Row:

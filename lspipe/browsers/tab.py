@@ -83,10 +83,14 @@ _OWN = ("about", "arc", "brave", "chrome", "chrome-error", "chrome-extension", "
         "vivaldi")
 
 
+def is_own(url: str) -> bool:
+    """Whether it is a page of the browser itself. The reader view of a page is not one."""
+    return url.partition(":")[0].lower() in _OWN and not url.startswith("about:reader?")
+
+
 def is_internal(tab: Tab) -> bool:
-    """Whether it shows a page of the browser itself. The reader view of a page is not one."""
-    scheme = tab.entry.url.partition(":")[0].lower()
-    return tab.kind == "devtools" or (scheme in _OWN and not tab.entry.url.startswith("about:reader?"))
+    """Whether it shows a page of the browser itself."""
+    return tab.kind == "devtools" or is_own(tab.entry.url)
 
 
 def fields(tab: Tab, title: str | None = None) -> list[words.Field]:

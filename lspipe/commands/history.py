@@ -3,6 +3,7 @@
     $ ls-history rust async
     $ ls-history --since yesterday -n 20
     $ ls-history --top --since 30d
+    $ ls-history --live -n 5
 
 QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- before a query that begins with -. A
 page matches when any word does, and comes first the more of the query it covers, rare words counting more. Without
@@ -14,24 +15,31 @@ is, accessed_at is its newest visit in that time, and meta.visit_count counts al
 
 --top puts the most visited pages first and --sites the most visited sites, a row for each host; the score is then the
 number of visits, those in the time of --since and --until if one is given, and words only choose.
+
+--live adds what the file does not hold yet: Chromium writes it ten seconds after a visit, and loses what is younger
+when it is killed. It is the pages that the open tabs can go back and forward to, from the session file, which needs
+the grant for tabs too; provenance.method of these rows is session. A page that the file has as well is one row, with
+the newer visit.
 """
 
 import contextlib
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import browsing, options, runner
+from lspipe import browsing, live, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
-from lspipe.live import Unusable
+from lspipe.exits import Usage
+from lspipe.narrow import grant_command
 from lspipe.row import Row
 
 if TYPE_CHECKING:
     from lspipe.browsers.pages import History
+    from lspipe.browsers.sessionfiles import Opened
     from lspipe.words import Query
 
 READS, EMITS, ZONE = None, "row", "local"
@@ -43,10 +51,68 @@ READS, EMITS, ZONE = None, "row", "local"
 @click.option("--all-terms", is_flag=True, help="Only pages that hold every word.")
 @click.option("--top", is_flag=True, help="The most visited pages first.")
 @click.option("--sites", is_flag=True, help="Sites instead of pages, the most visited first.")
+@click.option("--live", is_flag=True, help="Also what the file does not hold yet, from the open tabs.")
 @click.option("--origin", type=click.Choice(["local", "synced"]),
               help="Only visits of this machine, or only those that came by sync.")
 def cli(**given: object) -> SimpleNamespace:
+    if given["live"] and (given["top"] or given["sites"]):
+        raise Usage("--live knows no number of visits: it does not go with --top and --sites")
     return options.namespace(**given)
+
+
+class Source(NamedTuple):
+    """A profile with its open database and, with --live, its open session files."""
+
+    profile: Granted
+    database: "live.Source"
+    session: "Opened | None" = None
+
+
+def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
+    """The profiles granted for their history and, with --live, those granted for their tabs as well."""
+    found = browsing.reach(made.HISTORY)(opts, run)
+    found.given = found.given, browsing.granted_besides(made.TABS, opts, run) if opts.live else []
+    return found
+
+
+def opening(opts: SimpleNamespace, run: runner.Run) -> None:
+    """Open the database of each profile and, with --live, its session files."""
+    asked, tabs = run.reach.given
+    folders = {one.label: one for one in tabs}
+    opened = []
+    for one in asked:
+        source = granted.database(run, made.HISTORY, one)
+        if source is not None:
+            opened.append(Source(one, source, _session(run, one, folders.get(one.label)) if opts.live else None))
+    run.reach.given = opened
+    granted.check_any(run, asked, made.HISTORY)
+
+
+def _session(run: runner.Run, one: Granted, tabs: Granted | None) -> "Opened | None":
+    """The open session files; that there are none to be read is said, and the history goes on without them."""
+    from lspipe.browsers import sessionfiles
+
+    if tabs is None:
+        command = grant_command("browser", one.label, made.TABS)
+        run.report.skip(f"cannot look at the open tabs of '{one.label}': no consent", "no-consent", command,
+                        what=f"open tabs of '{one.label}'", source=made.TABS, browser=one.browser,
+                        profile=one.profile, detail=command)
+        return None
+    try:
+        return sessionfiles.open_files(tabs.engine, tabs.folder, False, run.closing)
+    except live.Unusable as error:
+        _no_tabs(run, one, error)
+        return None
+
+
+def _no_tabs(run: runner.Run, one: Granted, error: live.Unusable) -> None:
+    """Say why the open tabs are missing; a browser that keeps no session has none."""
+    if error.reason == "not-found":
+        run.report.note(f"{one.label}: no open tabs: {error.message}")
+    else:
+        run.report.skip(f"cannot read the open tabs of '{one.label}': {error.message}", error.reason, error.hint,
+                        what=f"open tabs of '{one.label}'", source=made.TABS, browser=one.browser,
+                        profile=one.profile, detail=error.message)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -54,7 +120,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     query, common = made.asked(run, opts.words)
     with contextlib.ExitStack() as stack:
         searched = list(_histories(opts, run, stack))
-        granted.check_any(run, [one for one, _source in run.reach.given])
+        granted.check_any(run, [source.profile for source in run.reach.given], made.HISTORY)
         if opts.top or opts.sites:
             found = _most_visited(opts, run, query, searched)
         else:
@@ -64,25 +130,47 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
             yield made.arranged(common | one | {"rank": rank})
         for profile, history in searched:
             if history.cursor.damaged:
-                granted.leave_out(run, made.HISTORY, profile, Unusable("failed", "a part of it is damaged"))
+                granted.leave_out(run, made.HISTORY, profile, live.Unusable("failed", "a part of it is damaged"))
 
 
 def _histories(
     opts: SimpleNamespace, run: runner.Run, stack: contextlib.ExitStack
 ) -> Iterator[tuple[Granted, "History"]]:
-    """The histories that can be read, each in a connection of its own."""
+    """The histories that can be read, each in a connection of its own, and behind it what its tabs have besides."""
     from lspipe import snapshot
     from lspipe.browsers import chromium, firefox, pages
     from lspipe.browsers.layout import Wanted
 
     wanted = Wanted(run.now, run.since, run.until, opts.origin, opts.everything)
     room = snapshot.MEMORY  # For all profiles together.
-    for one, source in run.reach.given:
+    for one, source, session in run.reach.given:
         engine = firefox if one.engine == "firefox" else chromium
         with granted.tolerant(run, made.HISTORY, one, source.name):
             conn = stack.enter_context(contextlib.closing(granted.connect(run, source, engine.TABLES, room)))
             room = max(0, room - source.size)
-            yield one, pages.History(conn, engine.layout(conn), wanted)
+            history = pages.History(conn, engine.layout(conn), wanted)
+            more = None if session is None else _beside(run, one, session, history)
+            yield one, history
+            if more is not None:
+                stack.callback(more.cursor.conn.close)
+                yield one, more
+
+
+def _beside(run: runner.Run, one: Granted, session: "Opened", history: "History") -> "History | None":
+    """What the tabs of a profile have that its history does not; what cannot be read of them is said."""
+    from lspipe.browsers import sessionfiles, sessionpages
+
+    if run.clock.expired():
+        return None
+    try:
+        found = sessionfiles.read(one.engine, session, run.now)
+    except live.Unusable as error:
+        _no_tabs(run, one, error)
+        return None
+    for failure in found.failures:
+        run.report.note(f"{one.label}: an older session file is read, for {failure.message}")
+    entries = sessionpages.gathered(found.tabs, history.wanted.everything)
+    return sessionpages.beside(history, entries, history.wanted, "session")
 
 
 def _ranked(
@@ -96,11 +184,15 @@ def _ranked(
         judge = ranking.Judge(query, opts.all_terms)
         with granted.tolerant(run, made.HISTORY, one, "the database"):
             found.search(history, judge)
-    corpora = [[{"id": f"{made.HISTORY}:{one.label}", "n": n, "df": df}]
-               for (one, _), n, df in zip(searched, found.n, found.df, strict=True)]
+    corpora: dict[str, Row] = {}
+    for (one, _), n, df in zip(searched, found.n, found.df, strict=True):  # A profile's file and its tabs are one.
+        corpus = corpora.setdefault(one.label, {"id": f"{made.HISTORY}:{one.label}", "n": 0, "df": {}})
+        corpus["n"] += n
+        corpus["df"] = {key: count + corpus["df"].get(key, 0) for key, count in df.items()}
     for hit in found.ranked(judge, None if opts.limit is None else opts.limit + 1):
-        yield made.history(searched[hit.profile][0], hit.page, query, opts.max_chars) | {
-            "score": hit.score, "matched_terms": judge.matched(hit.strengths), "corpus": corpora[hit.profile]}
+        one, history = searched[hit.profile]
+        yield made.history(one, hit.page, query, opts.max_chars, history.method) | {
+            "score": hit.score, "matched_terms": judge.matched(hit.strengths), "corpus": [corpora[one.label]]}
 
 
 def _newest(
@@ -115,7 +207,8 @@ def _newest(
     with granted.in_time(run):
         for number, page in found:
             if matcher.match(ranking.fields(page.url, page.title or "", page.text or "")) is not None:
-                yield made.history(searched[number][0], page, query, max_chars)
+                one, history = searched[number]
+                yield made.history(one, page, query, max_chars, history.method)
 
 
 def _most_visited(
@@ -144,5 +237,4 @@ def _most_visited(
             yield row | ({"matched_terms": judge.matched(strengths)} if query.wanted else {})
 
 
-main = runner.Tool(cli, rows, reach=browsing.reach(made.HISTORY),
-                   opening=browsing.open_databases(made.HISTORY))
+main = runner.Tool(cli, rows, reach=reach, opening=opening)

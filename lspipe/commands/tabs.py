@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, consent, options, runner
+from lspipe import access, browsing, options, runner
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
 from lspipe.exits import LspipeError, Precondition
 from lspipe.live import Source, Unusable
-from lspipe.narrow import Refusal
 from lspipe.row import Row
 
 if TYPE_CHECKING:
@@ -67,19 +66,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
     held = access.obtain(run, granted.request(made.TABS, opts.profile),
                          granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=(granted.profiles_of(held), _with_history(opts, run)))
-
-
-def _with_history(opts: SimpleNamespace, run: runner.Run) -> list[Granted]:
-    """The profiles whose history is granted as well: nobody asked for it by name, so nothing is said of others."""
-    found = []
-    for scope in access.ask(run, granted.request(made.HISTORY, opts.profile)).allowed:
-        fds = consent.hold(scope)
-        if not isinstance(fds, Refusal):
-            one = access.Held(scope, fds)
-            run.closing.callback(one.close)
-            found.append(one)
-    return granted.profiles_of(found)
+    return runner.Reach(given=(granted.profiles_of(held), browsing.granted_besides(made.HISTORY, opts, run)))
 
 
 def opening(opts: SimpleNamespace, run: runner.Run) -> None:
