@@ -36,6 +36,7 @@ def layout(conn: sqlite3.Connection) -> Layout:
         pages="urls", visits="visits", page="v.url", time="v.visit_time",
         title=page("title"), count=page("visit_count"), last=page("last_visit_time"),
         shown="p.hidden = 0" if "hidden" in pages else "1", counted=counted, synced=_synced(conn, visits),
+        device="v.originator_cache_guid" if "originator_cache_guid" in visits else "NULL",
         errors=_errors(conn, visits, counted), visitless=True, offset=OFFSET, decode=when.from_webkit,
     )
 

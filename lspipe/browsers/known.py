@@ -78,14 +78,16 @@ BROWSERS: tuple[Browser, ...] = (
 
 FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "chromium": {
-        "history": ("History",), "downloads": ("History",), "bookmarks": ("Bookmarks", "AccountBookmarks"),
-        "tabs": ("Sessions", "Current Session", "Last Session", "Current Tabs", "Last Tabs"),
+        "history": ("History", "Sync Data/LevelDB"), "downloads": ("History",),
+        "bookmarks": ("Bookmarks", "AccountBookmarks"),
+        "tabs": ("Sessions", "Current Session", "Last Session", "Current Tabs", "Last Tabs",
+                 "Sync Data/LevelDB"),
         "reading": ("Sync Data/LevelDB",), "tab-text": ("DevToolsActivePort",),
     },
     "firefox": {
         "history": ("places.sqlite",), "downloads": ("places.sqlite",), "bookmarks": ("places.sqlite",),
         "tabs": ("sessionstore.jsonlz4", "sessionstore-backups", "zen-sessions.jsonlz4", "zen-sessions-backup",
-                 "containers.json"),
+                 "containers.json", "synced-tabs.db"),
     },
 }
 

@@ -3,10 +3,11 @@
 In the expressions `p` is a page and `v` a visit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lspipe import when
+from lspipe.browsers.devices import ALL
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Layout:
     shown       condition: the browser itself would list the page
     counted     condition: the visit is one to a page, and not a hop on the way or a part of a page
     synced      condition: the visit came from another device; None where that is not known
+    device      of a visit: the id of the device that it came from, where that is known
     errors      query for the ids of pages that were never anything but an error; None where that is not known
     visitless   pages whose visits have expired are kept
     offset      microseconds from the epoch of stored times to 1970
@@ -36,6 +38,7 @@ class Layout:
     shown: str = "1"
     counted: str = "1"
     synced: str | None = None
+    device: str = "NULL"
     errors: str | None = None
     visitless: bool = False
     offset: int = 0
@@ -45,18 +48,23 @@ class Layout:
 @dataclass(frozen=True)
 class Wanted:
     """The scope options: times in microseconds since 1970, `until` exclusive; `origin` local, synced or None;
-    `everything` lets hidden pages, redirects and errors in."""
+    `everything` lets hidden pages, redirects and errors in.
+
+    `device` is what a person typed for another device, `devices` are the ids of those that are called so.
+    """
 
     now: int
     since: int | None = None
     until: int | None = None
     origin: str | None = None
     everything: bool = False
+    device: str | None = None
+    devices: tuple[str, ...] = ()
 
     @property
     def narrow(self) -> bool:
         """Whether pages are chosen by their visits."""
-        return self.since is not None or self.until is not None or self.origin is not None
+        return (self.since, self.until, self.origin, self.device) != (None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -89,11 +97,25 @@ class Conditions:
         if wanted.origin is not None:
             synced = layout.synced or "0"
             window += f" AND {synced}" if wanted.origin == "synced" else f" AND NOT {synced}"
+        if wanted.device is not None:
+            window += f" AND {from_device(layout, wanted.device, wanted.devices)}"
         # A visit that is gone cannot be told to have been a synced one.
-        kept = layout.visitless and layout.last != "NULL" and wanted.origin != "synced"
+        kept = layout.visitless and layout.last != "NULL" and wanted.origin != "synced" and wanted.device is None
         return cls(
             shown=layout.visited if wanted.everything else layout.shown,
             visit="1" if wanted.everything else layout.counted,
             window=window, expired=between(layout.last, since, until) if kept else "0",
             possible=between(layout.time, first, end),
         )
+
+
+def from_device(layout: Layout, typed: str, known: Sequence[str]) -> str:
+    """The condition that a visit came from one of the `known` devices, from one whose id begins as typed, or `all`."""
+    if typed == ALL:
+        return f"coalesce({layout.device}, '') <> ''"
+    ids = ", ".join(map(_literal, known))
+    return f"({layout.device} IN ({ids}) OR substr({layout.device}, 1, {len(typed)}) = {_literal(typed)})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.encode("utf-8", "replace").decode().replace("'", "''").replace("\0", "") + "'"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lspipe import confine
 from lspipe.browsers.cursor import CHUNK, Cursor, as_text, chunks, decoded, marks
-from lspipe.browsers.layout import Conditions, Layout, Wanted
+from lspipe.browsers.layout import Conditions, Layout, Wanted, from_device
 
 #: Characters of a url and of a title that are kept. A row has room for a mebibyte, and some `data:` urls do
 #: not fit.
@@ -19,8 +19,8 @@ _FEW = 50_000
 #: Pages that are fetched before the first is given out.
 _FIRST = 20
 
-Seen = dict[int, tuple[Any, Any]]
-"""For a page its newest visit: (stored time, whether it was synced)."""
+Seen = dict[int, tuple[Any, Any, Any]]
+"""For a page its newest visit: (stored time, whether it was synced, the id of its device)."""
 
 
 Candidate = tuple[int, str, str, str]
@@ -40,6 +40,7 @@ class Page(NamedTuple):
     quality: str | None
     origin: str | None
     lossy: bool
+    device: str | None = None
 
 
 class Stored(NamedTuple):
@@ -83,6 +84,14 @@ class History:
                 yield Stored(page, as_text(url), bool(shown), decoded(title)[0],
                              count if type(count) is int else None, layout.decode(last, self.wanted.now)[0])
 
+    def comes_from_device(self) -> bool:
+        """Whether any visit at all came from the device that is wanted."""
+        layout, wanted = self.layout, self.wanted
+        if layout.device == "NULL" or wanted.device is None:
+            return False
+        which = from_device(layout, wanted.device, wanted.devices)
+        return next(self.cursor.each(f"SELECT 1 FROM {layout.visits} v WHERE {which} LIMIT 1"), None) is not None
+
     def leave_to_another(self, ids: Iterable[int]) -> None:
         """Leave out these pages, all of them shown: another history of this profile has a newer visit of them."""
         self._elsewhere.update(ids)
@@ -96,7 +105,7 @@ class History:
         if self.wanted.narrow:
             visited = f"SELECT {layout.page} FROM {layout.visits} v WHERE {where.visit} AND {where.window}"
             sql = f"SELECT p.id FROM {layout.pages} p WHERE {where.shown} AND p.id IN ({visited})"
-            self._inside = self.cursor.ids(sql) | {page for page, _, _ in self._expired()}
+            self._inside = self.cursor.ids(sql) | {page for page, *_ in self._expired()}
             self._inside -= errors
             return len(self._inside)
         self._outside = errors | (set() if where.visit == "1" else self._hops())
@@ -126,15 +135,15 @@ class History:
         return self.cursor.ids(f"{shown} ({visits} NOT {where.visit}) AND NOT EXISTS ("
                                f"SELECT 1 FROM {layout.visits} v WHERE {layout.page} = p.id AND {where.visit})")
 
-    def _expired(self) -> Iterator[tuple[int, Any, None]]:
-        """(id, stored time, None) of shown pages in scope whose visits are gone, the newest first."""
+    def _expired(self) -> Iterator[tuple[int, Any, None, None]]:
+        """(id, stored time, None, None) of shown pages in scope whose visits are gone, the newest first."""
         layout, where = self.layout, self.where
         if where.expired == "0":
             return
         for page, at in self.cursor.each(
                 f"SELECT p.id, {layout.last} FROM {layout.pages} p WHERE {where.shown} AND {where.expired}"
                 f" AND {self._gone} ORDER BY {layout.last} DESC"):
-            yield page, at, None
+            yield page, at, None, None
 
     @property
     def _gone(self) -> str:
@@ -214,15 +223,16 @@ class History:
         found = {row[0]: self._page(row, newest.get(row[0])) for row in self.cursor.among(ids, sql)}
         return [found[number] for number in ids if number in found and found[number].url]
 
-    def _page(self, row: Sequence[Any], newest: tuple[Any, Any] | None) -> Page:
+    def _page(self, row: Sequence[Any], newest: tuple[Any, Any, Any] | None) -> Page:
         number, raw_url, length, raw_title, raw_text, count, last = row
         url, odd_url = decoded(raw_url)
         title, odd_title = decoded(raw_title)
-        value, synced = (last, None) if newest is None else newest
+        value, synced, device = (last, None, None) if newest is None else newest
         seen, quality = self.layout.decode(value, self.wanted.now)
         return Page(number, url or "", length or 0, title, decoded(raw_text)[0],
                     count if type(count) is int else None, seen, quality,
-                    None if synced is None else "synced" if synced else "local", odd_url or odd_title)
+                    None if synced is None else "synced" if synced else "local", odd_url or odd_title,
+                    as_text(device) or None)
 
     def _newest(self, ids: Sequence[int]) -> Seen:
         """The newest visit in scope of each page; where none is at a time that can be, the newest of all."""
@@ -241,9 +251,10 @@ class History:
 
     def _newest_by(self, window: str, which: str, given: Sequence[int] = ()) -> Seen:
         layout = self.layout
-        sql = (f"SELECT {layout.page}, max({layout.time}), {layout.synced or 'NULL'} FROM {layout.visits} v"
-               f" WHERE {self.where.visit} AND {window} AND {which} GROUP BY 1")
-        return {page: (at, synced) for page, at, synced in self.cursor.each(sql, given)}
+        # Beside max() SQLite takes what stands in the row that has it.
+        sql = (f"SELECT {layout.page}, max({layout.time}), {layout.synced or 'NULL'}, {layout.device}"
+               f" FROM {layout.visits} v WHERE {self.where.visit} AND {window} AND {which} GROUP BY 1")
+        return {page: (at, synced, device) for page, at, synced, device in self.cursor.each(sql, given)}
 
     # ---- the newest first
 
@@ -252,10 +263,10 @@ class History:
         done = self._errors() | self._elsewhere
         pending: Seen = {}
         room = _FIRST
-        for page, at, synced in self._by_time():
+        for page, at, synced, device in self._by_time():
             if page not in done:
                 done.add(page)
-                pending[page] = (at, synced)
+                pending[page] = (at, synced, device)
             if len(pending) == room:
                 yield from self.pages(list(pending), pending)
                 pending, room = {}, CHUNK
@@ -264,12 +275,12 @@ class History:
             for chunk in chunks(sorted(self._timeless() - done)):
                 yield from self.pages(chunk)
 
-    def _by_time(self) -> Iterator[tuple[int, Any, Any]]:
+    def _by_time(self) -> Iterator[tuple[int, Any, Any, Any]]:
         import heapq
 
         layout, where = self.layout, self.where
         visits = self.cursor.each(
-            f"SELECT {layout.page}, {layout.time}, {layout.synced or 'NULL'} FROM {layout.visits} v"
+            f"SELECT {layout.page}, {layout.time}, {layout.synced or 'NULL'}, {layout.device} FROM {layout.visits} v"
             f" WHERE {where.visit} AND {where.window} ORDER BY {layout.time} DESC")
         return heapq.merge(visits, self._expired(), key=lambda row: -row[1])
 

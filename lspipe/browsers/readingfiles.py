@@ -1,58 +1,12 @@
-"""The files of Chromium's reading list: a LevelDB database that is opened before lock-down and never through LevelDB.
+"""Chromium's reading list as it lies in the open files of its database."""
 
-A running browser writes to its log and now and then replaces tables; the manifest says which count. Where a table
-that it lists was replaced between the listing and the opening, the listing is made again.
-"""
-
-import os
-from contextlib import ExitStack
-
-from lspipe import live
-from lspipe.browsers import leveldb, readinglist
+from lspipe.browsers import readinglist, syncstore
 from lspipe.browsers.readinglist import Reading
-from lspipe.live import Unusable
-
-#: Where it lies in a profile.
-_PLACE = ("Sync Data", "LevelDB")
-#: More files than a database of this size has: 2 MiB a table.
-_FILES = 500
-
-
-def open_files(folder: int, stack: ExitStack) -> dict[str, int]:
-    """The open files of the database in the open profile `folder`, by name; none where there is no database.
-
-    Raises Unusable where one of them cannot be opened.
-    """
-    inner = live.folder_at(folder, *_PLACE)
-    if inner is None:
-        return {}
-    stack.callback(os.close, inner)
-    for _ in range(live.TRIES):
-        with ExitStack() as opening:
-            found: dict[str, int] = {}
-            names = leveldb.wanted(os.listdir(inner))
-            if len(names) > _FILES:
-                raise Unusable("failed", f"the reading list has {len(names)} files")
-            for name in names:
-                try:
-                    found[name] = live.open_at(inner, name)
-                except Unusable as error:
-                    if error.reason != "not-found":
-                        raise
-                    break  # It has just been replaced.
-                opening.callback(os.close, found[name])
-            else:
-                stack.push(opening.pop_all())
-                return found
-    raise live.torn("LevelDB")
 
 
 def read(files: dict[str, int], now: int) -> tuple[list[Reading], int]:
     """The entries, and how many records, blocks, files and entries are broken. Raises Unusable."""
-    if not files:
-        return [], 0
-    contents = leveldb.read({name: live.read_file(fd, name, leveldb.MOST) for name, fd in files.items()},
-                            list(readinglist.PREFIXES.values()))
+    contents = syncstore.read(files, list(readinglist.PREFIXES.values()))
     found = list(readinglist.entries(contents.values, now))
     entries = [entry for entry in found if entry is not None]
     return entries, contents.broken + len(found) - len(entries)

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from lspipe import when, words
-from lspipe.browsers import ranking
-from lspipe.browsers.leveldb_files import Bad, varint
+from lspipe.browsers import protobuf, ranking
 
 #: Keys by where an entry comes from; behind each stands the url.
 PREFIXES = {"local": b"reading_list-dt-", "account": b"A-reading_list-dt-"}
@@ -56,46 +55,18 @@ def searched(entry: Reading) -> list[words.Field]:
 
 
 def _entry(value: bytes, key: bytes, origin: str, now: int) -> Reading | None:
-    fields = _fields(value)
+    fields = protobuf.last(value)
     if fields is None:
         return None
-    url = _text(fields.get(_URL)) or _text(fields.get(_ID)) or key.decode("utf-8", "replace")
+    url = protobuf.text(fields.get(_URL)) or protobuf.text(fields.get(_ID)) or key.decode("utf-8", "replace")
     if not url:
         return None
     status = fields.get(_STATUS, 2)
     added, quality = _time(fields.get(_ADDED), now)
-    return Reading(url, _text(fields.get(_TITLE)), _STATES.get(status if isinstance(status, int) else 2, "unseen"),
-                   added, quality, _time(fields.get(_CHANGED), now)[0], _time(fields.get(_READ), now)[0], origin)
+    state = _STATES.get(status if isinstance(status, int) else 2, "unseen")
+    return Reading(url, protobuf.text(fields.get(_TITLE)), state, added, quality, _time(fields.get(_CHANGED), now)[0],
+                   _time(fields.get(_READ), now)[0], origin)
 
 
-def _text(value: int | bytes | None) -> str | None:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) and value else None
-
-
-def _time(value: int | bytes | None, now: int) -> when.Checked:
-    if isinstance(value, int) and value >> 63:
-        value -= 1 << 64  # Stored as 64 bits without a sign.
-    return when.from_unix_us(value, now)
-
-
-def _fields(data: bytes) -> dict[int, int | bytes] | None:
-    """The last value of each field of a protocol buffer; None where it is broken."""
-    found: dict[int, int | bytes] = {}
-    at = 0
-    try:
-        while at < len(data):
-            tag, at = varint(data, at)
-            kind = tag & 7
-            if kind == 0:
-                found[tag >> 3], at = varint(data, at)
-                continue
-            size = {1: 8, 5: 4}.get(kind)
-            if kind == 2:
-                size, at = varint(data, at)
-            if size is None or at + size > len(data):
-                return None
-            found[tag >> 3] = data[at:at + size]
-            at += size
-    except Bad:
-        return None
-    return found
+def _time(value: protobuf.Value | None, now: int) -> when.Checked:
+    return when.from_unix_us(protobuf.signed(value), now)

@@ -39,9 +39,13 @@ def history_id(one: Granted, url: str) -> str:
     return row.identify(HISTORY, one.browser, one.profile, url)
 
 
-def history(one: Granted, page: "Page", query: "Query", max_chars: int, method: str = "snapshot") -> Row:
-    """The row of a visited page, without what only a list of results knows."""
+def history(
+    one: Granted, page: "Page", query: "Query", max_chars: int, method: str = "snapshot", device: str | None = None,
+) -> Row:
+    """The row of a visited page, without what only a list of results knows; `device` is the name of its device."""
     meta: dict[str, Any] = {}
+    if page.device is not None:
+        meta |= {"device": (device or page.device)[:_TITLE], "device_id": page.device[:_TITLE]}
     if page.visits is not None:
         meta["visit_count"] = page.visits
     if page.length > len(page.url):
@@ -52,7 +56,9 @@ def history(one: Granted, page: "Page", query: "Query", max_chars: int, method: 
     return _finish(found, page.seen, page.quality, page.lossy, one, page.origin, meta, method)
 
 
-def often(one: Granted, found: "Often", query: "Query", max_chars: int, narrow: bool) -> Row:
+def often(
+    one: Granted, found: "Often", query: "Query", max_chars: int, narrow: bool, device: str | None = None,
+) -> Row:
     """The row of a page that was visited often, or of a site; `narrow` says that only visits in scope were counted.
 
     A site's row has its root for a url, its host for a title, and the time of its most visited page.
@@ -60,8 +66,9 @@ def often(one: Granted, found: "Often", query: "Query", max_chars: int, narrow: 
     page = found.page
     if found.site is not None:
         root = f"{page.url.partition('://')[0]}://{found.site}/"
-        page = page._replace(url=root, length=len(root), title=found.site, text=None, visits=found.visits)
-    made = history(one, page, query, max_chars) | {"score": float(found.visits)}
+        page = page._replace(url=root, length=len(root), title=found.site, text=None, visits=found.visits,
+                             device=None)
+    made = history(one, page, query, max_chars, device=device) | {"score": float(found.visits)}
     meta = dict(made.get("meta", {}))
     if found.site is not None:
         made["id"] = row.identify(HISTORY, one.browser, one.profile, page.url, "site")
@@ -100,12 +107,14 @@ def used(tab: "Tab") -> tuple[int | None, str | None]:
     return next((time for time in times if time[0] is not None), times[0])
 
 
-def tab(one: Granted, tab: "Tab", saved: int, closed: bool, title: str | None) -> Row:
+def tab(one: Granted, tab: "Tab", saved: int | None, closed: bool, title: str | None) -> Row:
     """The row of a tab, without what only a list of results knows; `saved` is when its file was written.
 
     `title` is one that stands elsewhere, for a tab that has none itself.
     """
     place = f"{tab.window}:{tab.index}"
+    if tab.device is not None:
+        place = f"{tab.device.id} {place}"
     if closed:  # Where it was in its window, and when; one that was closed alone has no such place.
         place = f"closed {tab.closed} {tab.index if tab.closed_with else tab.key or tab.index}"
     state = {"closed": True, "closed_with": tab.closed_with} if closed else {"active": tab.active}
@@ -116,13 +125,16 @@ def tab(one: Granted, tab: "Tab", saved: int, closed: bool, title: str | None) -
         "group": tab.group and {"id": tab.group.id, "title": tab.group.title, "colour": tab.group.colour},
         "container": tab.container, "workspace": tab.workspace, "folder": "/".join(tab.folder) or None,
         "last_active": None if tab.last_active is None else when.rfc3339(tab.last_active),
-        "saved_at": when.rfc3339(saved),
+        "saved_at": None if saved is None else when.rfc3339(saved),
+        "device": tab.device and (tab.device.name or tab.device.id)[:_TITLE], "device_id": tab.device and tab.device.id,
     }
     url, own = _cut(tab.entry.url, meta), tab.entry.title
     if own is None and title:
         own, meta["title_from"] = title, HISTORY
     at, quality = used(tab)
     found = _row(row.identify(TABS, one.browser, one.profile, url, place), TABS, own and own[:_TITLE], url)
+    if tab.device is not None:
+        return _finish(found, at, quality, False, one, "synced", meta)
     return _finish(found, at, quality, False, one, "local", meta, "session")
 
 

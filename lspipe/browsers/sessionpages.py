@@ -55,7 +55,7 @@ def beside(history: History, entries: Mapping[str, Entry], wanted: Wanted, metho
     A page that `history` holds with an older visit is from then on left to the new one, which takes over its title
     and how often it was visited. Raises FAULTS where it was interrupted.
     """
-    if wanted.origin == "synced":
+    if wanted.origin == "synced" or wanted.device is not None:
         return None
     fresh: dict[str, tuple[Entry, str | None, int | None]] = {
         url: (entry, entry.title, None) for url, entry in entries.items() if _inside(entry.at, wanted)}

@@ -33,6 +33,13 @@ class Group(NamedTuple):
     colour: str | None = None
 
 
+class Device(NamedTuple):
+    """Another device of the same person."""
+
+    id: str
+    name: str | None = None
+
+
 @dataclass(slots=True)
 class Tab:
     """A tab that is open or, with `closed`, was closed lately. Times are µs since 1970.
@@ -52,6 +59,7 @@ class Tab:
     last_active   when it was last looked at, or None with the reason in `quality`
     closed        when it was closed, or None with the reason in `closed_quality`
     closed_with   `window` or `group`, where the whole of that was closed
+    device        the device that it is open on; None for this one
     """
 
     entry: Entry
@@ -75,6 +83,7 @@ class Tab:
     closed: int | None = None
     closed_quality: str | None = None
     closed_with: str | None = None
+    device: Device | None = None
 
 
 #: Schemes of pages that browsers and their extensions make themselves.

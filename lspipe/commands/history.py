@@ -20,6 +20,10 @@ number of visits, those in the time of --since and --until if one is given, and 
 when it is killed. It is the pages that the open tabs can go back and forward to, from the session file, which needs
 the grant for tabs too; provenance.method of these rows is session. A page that the file has as well is one row, with
 the newer visit.
+
+What Chromium's sync brought from another device has its name in meta.device, and its id in meta.device_id. --device
+NAME takes visits of one device only, by its name, by the first characters of its id, or of `all` other devices.
+Firefox does not keep which device a visit was on.
 """
 
 import contextlib
@@ -29,7 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import browsing, live, options, runner
+from lspipe import browsing, live, options, runner, synced
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -38,7 +42,7 @@ from lspipe.narrow import grant_command
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    from lspipe.browsers.pages import History
+    from lspipe.browsers.pages import History, Page
     from lspipe.browsers.sessionfiles import Opened
     from lspipe.words import Query
 
@@ -52,19 +56,24 @@ READS, EMITS, ZONE = None, "row", "local"
 @click.option("--top", is_flag=True, help="The most visited pages first.")
 @click.option("--sites", is_flag=True, help="Sites instead of pages, the most visited first.")
 @click.option("--live", is_flag=True, help="Also what the file does not hold yet, from the open tabs.")
+@click.option("--device", metavar="NAME",
+              help="Only visits of another device: its name, how its id begins, or all.")
 @click.option("--origin", type=click.Choice(["local", "synced"]),
               help="Only visits of this machine, or only those that came by sync.")
 def cli(**given: object) -> SimpleNamespace:
     if given["live"] and (given["top"] or given["sites"]):
         raise Usage("--live knows no number of visits: it does not go with --top and --sites")
+    if given["device"] is not None and given["origin"] == "local":
+        raise Usage("--device is about visits of other devices: it does not go with --origin local")
     return options.namespace(**given)
 
 
 class Source(NamedTuple):
-    """A profile with its open database and, with --live, its open session files."""
+    """A profile with its open database, the names of its other devices and, with --live, its open session files."""
 
     profile: Granted
     database: "live.Source"
+    names: synced.Names
     session: "Opened | None" = None
 
 
@@ -83,7 +92,8 @@ def opening(opts: SimpleNamespace, run: runner.Run) -> None:
     for one in asked:
         source = granted.database(run, made.HISTORY, one)
         if source is not None:
-            opened.append(Source(one, source, _session(run, one, folders.get(one.label)) if opts.live else None))
+            opened.append(Source(one, source, synced.Names.of(run, one),
+                                 _session(run, one, folders.get(one.label)) if opts.live else None))
     run.reach.given = opened
     granted.check_any(run, asked, made.HISTORY)
 
@@ -120,40 +130,59 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     query, common = made.asked(run, opts.words)
     with contextlib.ExitStack() as stack:
         searched = list(_histories(opts, run, stack))
+        if opts.device is not None:
+            _check_device(opts.device, run, searched)
         granted.check_any(run, [source.profile for source in run.reach.given], made.HISTORY)
         if opts.top or opts.sites:
             found = _most_visited(opts, run, query, searched)
         else:
             found = (_ranked(opts, run, query, searched) if query.wanted
                      else _newest(run, query, opts.max_chars, searched))
-        for rank, one in enumerate(found, 1):
-            yield made.arranged(common | one | {"rank": rank})
-        for profile, history in searched:
+        for rank, row in enumerate(found, 1):
+            yield made.arranged(common | row | {"rank": rank})
+        for one, history in searched:
             if history.cursor.damaged:
-                granted.leave_out(run, made.HISTORY, profile, live.Unusable("failed", "a part of it is damaged"))
+                granted.leave_out(run, made.HISTORY, one.profile, live.Unusable("failed", "a part of it is damaged"))
 
 
 def _histories(
     opts: SimpleNamespace, run: runner.Run, stack: contextlib.ExitStack
-) -> Iterator[tuple[Granted, "History"]]:
+) -> Iterator[tuple[Source, "History"]]:
     """The histories that can be read, each in a connection of its own, and behind it what its tabs have besides."""
     from lspipe import snapshot
     from lspipe.browsers import chromium, firefox, pages
     from lspipe.browsers.layout import Wanted
 
-    wanted = Wanted(run.now, run.since, run.until, opts.origin, opts.everything)
     room = snapshot.MEMORY  # For all profiles together.
-    for one, source, session in run.reach.given:
-        engine = firefox if one.engine == "firefox" else chromium
-        with granted.tolerant(run, made.HISTORY, one, source.name):
-            conn = stack.enter_context(contextlib.closing(granted.connect(run, source, engine.TABLES, room)))
-            room = max(0, room - source.size)
+    for one in run.reach.given:
+        engine = firefox if one.profile.engine == "firefox" else chromium
+        devices = () if opts.device is None else tuple(one.names.ids(opts.device))
+        wanted = Wanted(run.now, run.since, run.until, opts.origin, opts.everything, opts.device, devices)
+        with granted.tolerant(run, made.HISTORY, one.profile, one.database.name):
+            conn = stack.enter_context(contextlib.closing(granted.connect(run, one.database, engine.TABLES, room)))
+            room = max(0, room - one.database.size)
             history = pages.History(conn, engine.layout(conn), wanted)
-            more = None if session is None else _beside(run, one, session, history)
+            more = None if one.session is None else _beside(run, one.profile, one.session, history)
             yield one, history
             if more is not None:
                 stack.callback(more.cursor.conn.close)
                 yield one, more
+
+
+def _check_device(typed: str, run: runner.Run, searched: list[tuple[Source, "History"]]) -> None:
+    """Raise NotFound where neither a name nor a visit knows the device."""
+    known: dict[str, str] = {}
+    for one, history in searched:
+        with granted.tolerant(run, made.HISTORY, one.profile, one.database.name):
+            if history.comes_from_device():
+                return
+            known |= one.names.all()
+    if searched and not run.clock.expired():
+        synced.check(typed, known)
+
+
+def _row(one: Source, history: "History", page: "Page", query: "Query", max_chars: int) -> Row:
+    return made.history(one.profile, page, query, max_chars, history.method, one.names.name(page.device))
 
 
 def _beside(run: runner.Run, one: Granted, session: "Opened", history: "History") -> "History | None":
@@ -174,54 +203,56 @@ def _beside(run: runner.Run, one: Granted, session: "Opened", history: "History"
 
 
 def _ranked(
-    opts: SimpleNamespace, run: runner.Run, query: "Query", searched: list[tuple[Granted, "History"]]
+    opts: SimpleNamespace, run: runner.Run, query: "Query", searched: list[tuple[Source, "History"]]
 ) -> Iterator[Row]:
     from lspipe.browsers import matches, ranking
 
-    found = matches.Matches(lambda number, url: made.history_id(searched[number][0], url))
+    found = matches.Matches(lambda number, url: made.history_id(searched[number][0].profile, url))
     judge = ranking.Judge(query, opts.all_terms)
     for one, history in searched:
         judge = ranking.Judge(query, opts.all_terms)
-        with granted.tolerant(run, made.HISTORY, one, "the database"):
+        with granted.tolerant(run, made.HISTORY, one.profile, "the database"):
             found.search(history, judge)
     corpora: dict[str, Row] = {}
     for (one, _), n, df in zip(searched, found.n, found.df, strict=True):  # A profile's file and its tabs are one.
-        corpus = corpora.setdefault(one.label, {"id": f"{made.HISTORY}:{one.label}", "n": 0, "df": {}})
+        label = one.profile.label
+        corpus = corpora.setdefault(label, {"id": f"{made.HISTORY}:{label}", "n": 0, "df": {}})
         corpus["n"] += n
         corpus["df"] = {key: count + corpus["df"].get(key, 0) for key, count in df.items()}
     for hit in found.ranked(judge, None if opts.limit is None else opts.limit + 1):
         one, history = searched[hit.profile]
-        yield made.history(one, hit.page, query, opts.max_chars, history.method) | {
-            "score": hit.score, "matched_terms": judge.matched(hit.strengths), "corpus": [corpora[one.label]]}
+        yield _row(one, history, hit.page, query, opts.max_chars) | {
+            "score": hit.score, "matched_terms": judge.matched(hit.strengths),
+            "corpus": [corpora[one.profile.label]]}
 
 
 def _newest(
-    run: runner.Run, query: "Query", max_chars: int, searched: list[tuple[Granted, "History"]]
+    run: runner.Run, query: "Query", max_chars: int, searched: list[tuple[Source, "History"]]
 ) -> Iterator[Row]:
     from lspipe import words
     from lspipe.browsers import matches, ranking
 
     matcher = words.Matcher(query)
     found = matches.newest([history for _, history in searched],
-                           lambda number, url: made.history_id(searched[number][0], url))
+                           lambda number, url: made.history_id(searched[number][0].profile, url))
     with granted.in_time(run):
         for number, page in found:
             if matcher.match(ranking.fields(page.url, page.title or "", page.text or "")) is not None:
                 one, history = searched[number]
-                yield made.history(one, page, query, max_chars, history.method)
+                yield _row(one, history, page, query, max_chars)
 
 
 def _most_visited(
-    opts: SimpleNamespace, run: runner.Run, query: "Query", searched: list[tuple[Granted, "History"]]
+    opts: SimpleNamespace, run: runner.Run, query: "Query", searched: list[tuple[Source, "History"]]
 ) -> Iterator[Row]:
     from lspipe.browsers import ranking, topmost
 
     histories: list[History] = []
-    profiles: list[Granted] = []
+    profiles: list[Source] = []
     matched: list[topmost.Matched | None] = []
     judge = ranking.Judge(query, opts.all_terms)
     for one, history in searched:
-        with granted.tolerant(run, made.HISTORY, one, "the database"):
+        with granted.tolerant(run, made.HISTORY, one.profile, "the database"):
             history.count()
             found = dict(judge.pages(history.candidates(judge.likes))) if query.terms else None
             histories.append(history)
@@ -231,8 +262,9 @@ def _most_visited(
     listing = topmost.sites if opts.sites else topmost.most_visited
     with granted.in_time(run):
         for often in listing(histories, matched, most):
-            row = made.often(profiles[often.profile], often, query, opts.max_chars,
-                             histories[often.profile].wanted.narrow)
+            one = profiles[often.profile]
+            row = made.often(one.profile, often, query, opts.max_chars, histories[often.profile].wanted.narrow,
+                             one.names.name(often.page.device))
             strengths = (matched[often.profile] or {}).get(often.page.id, ())
             yield row | ({"matched_terms": judge.matched(strengths)} if query.wanted else {})
 

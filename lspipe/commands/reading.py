@@ -46,7 +46,7 @@ class Opened(NamedTuple):
 
 def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
     """Open the files of each profile's database. One that was never made is a list without entries."""
-    from lspipe.browsers import profiles, readingfiles
+    from lspipe.browsers import profiles, syncstore
 
     asked, opened = run.reach.given, []
     for one in asked:
@@ -54,7 +54,7 @@ def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
             run.report.note(f"{one.label}: its browser has no reading list")
             continue
         try:
-            opened.append(Opened(one, readingfiles.open_files(one.folder, run.closing)))
+            opened.append(Opened(one, syncstore.open_files(one.folder, run.closing)))
         except Unusable as error:
             granted.leave_out(run, made.READING, one, error)
     run.reach.given = opened

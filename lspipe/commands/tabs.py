@@ -12,21 +12,24 @@ The browser need not run and notices nothing; private windows are in no file. Fi
 some 3 seconds, Firefox after 15, and meta.saved_at says when. A tab whose title the file does not hold gets it from
 the history, if that is granted too, and meta.title_from says so. Pages of the browser itself are left out without
 --all.
+
+--device NAME lists what is open on another device instead, as far as sync has brought it here: by the device's name,
+by the first characters of its id, or `all` of them. meta.device and meta.device_id say which one it is.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, browsing, options, runner
+from lspipe import access, browsing, options, runner, synced
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
-from lspipe.exits import LspipeError, Precondition
+from lspipe.exits import LspipeError, Precondition, Usage
 from lspipe.live import Source, Unusable
 from lspipe.row import Row
 
@@ -40,9 +43,13 @@ READS, EMITS, ZONE = None, "row", "local"
 @options.command("ls-tabs", kind="source", reads=READS, emits=EMITS)
 @click.argument("words", nargs=-1, metavar="[QUERY]...")
 @click.option("--closed", is_flag=True, help="Tabs and windows that were closed lately, instead of open ones.")
+@click.option("--device", metavar="NAME",
+              help="Tabs of another device, as sync brought them: its name, how its id begins, or all.")
 @click.option("--all", "everything", is_flag=True, help="Also pages of the browser itself: settings, new tabs.")
 @click.option("--all-terms", is_flag=True, help="Only tabs that hold every word.")
 def cli(**given: object) -> SimpleNamespace:
+    if given["device"] is not None and given["closed"]:
+        raise Usage("--device lists open tabs: it does not go with --closed")
     return options.namespace(**given)
 
 
@@ -58,8 +65,8 @@ class Shown(NamedTuple):
     """A tab with what its row says besides."""
 
     tab: "Tab"
-    saved: int
-    title: str | None
+    saved: int | None = None
+    title: str | None = None
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
@@ -74,6 +81,10 @@ def opening(opts: SimpleNamespace, run: runner.Run) -> None:
     from lspipe.browsers import profiles, sessionfiles
 
     asked, histories = run.reach.given
+    if opts.device is not None:
+        run.reach.given = synced.open_all(run, asked)
+        granted.check_any(run, asked)
+        return
     folders = {one.label: one.folder for one in histories}
     opened = []
     for one in asked:
@@ -102,14 +113,19 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
         lambda one: tab.fields(one.tab, one.title),
         lambda one: made.used(one.tab)[0],
         lambda profile, one: made.tab(profile, one.tab, one.saved, opts.closed, one.title))
-    found = ((one.profile, _tabs(opts, run, one)) for one in run.reach.given)
+    found: Iterable[tuple[Granted, list[Shown]]]
+    if opts.device is None:
+        found = ((one.profile, _tabs(opts, run, one)) for one in run.reach.given)
+    else:
+        found = [(profile, [Shown(tab) for tab in _in_scope(opts, run, tabs)])
+                 for profile, tabs in synced.tabs(run, run.reach.given, opts.device)]
     yield from listed.ranked(kind, found, query, common, opts.all_terms)
     granted.check_any(run, [one.profile for one in run.reach.given])
 
 
 def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile) -> list[Shown]:
     """The tabs of a profile that are in scope; what cannot be read of it is said."""
-    from lspipe.browsers import listed, sessionfiles, tab
+    from lspipe.browsers import sessionfiles
 
     if run.clock.expired():
         return []
@@ -121,11 +137,17 @@ def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile) -> list[Shown]:
             if failure.reason != "failed":  # What fails is begun, or half written: browsers keep the one before it.
                 granted.leave_out(run, made.TABS, one.profile, failure)
             run.report.note(f"{one.profile.label}: an older file is read, for {failure.message}")
-        tabs = [one for one in found.tabs if (opts.everything or not tab.is_internal(one))
-                and listed.within(made.used(one)[0], run.since, run.until)]
+        tabs = _in_scope(opts, run, found.tabs)
         titles = _titles(run, one, [one.entry.url for one in tabs if one.entry.title is None])
         return [Shown(one, found.saved, None if one.entry.title else titles.get(one.entry.url)) for one in tabs]
     return []
+
+
+def _in_scope(opts: SimpleNamespace, run: runner.Run, tabs: "Iterable[Tab]") -> "list[Tab]":
+    from lspipe.browsers import listed, tab
+
+    return [one for one in tabs if (opts.everything or not tab.is_internal(one))
+            and listed.within(made.used(one)[0], run.since, run.until)]
 
 
 def _titles(run: runner.Run, one: Profile, urls: list[str]) -> dict[str, str]:

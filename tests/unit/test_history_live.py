@@ -22,7 +22,8 @@ MINUTE = 60_000_000
 def visited(*entries: tuple[str, str, int | None], tab: int = 11, chosen: int = 0, status: int = 200) -> Any:
     """A window with one tab that went to these pages: (url, title, when)."""
     found = [*window(1), *in_window(1, tab, 0), selected(tab, chosen)]
-    return found + [page(tab, index, url, title, at=at, status=status) for index, (url, title, at) in enumerate(entries)]
+    return found + [page(tab, index, url, title, at=at, status=status)
+                    for index, (url, title, at) in enumerate(entries)]
 
 
 def made(home: Home, pages: list[Page], *commands: Any, data: tuple[str, ...] = GRANTED) -> Path:

