@@ -34,8 +34,8 @@ def gathered(tabs: Iterable[Tab], errors: bool = False) -> dict[str, Entry]:
     """
     found: dict[str, Entry] = {}
     for tab in tabs:
-        if tab.kind == "devtools":
-            continue
+        if tab.kind == "devtools" or tab.unloaded:
+            continue  # What is typed into an address bar was not visited.
         for entry in tab.entries:
             if not entry.url or is_own(entry.url) or entry.url.lower().startswith(_PASSING):
                 continue

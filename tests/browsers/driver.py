@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import marionette
 import support
 
 _PAGE = b"<!doctype html><meta charset=utf-8><title>%s</title><p>A page of the local server."
@@ -153,8 +154,8 @@ def _answer(socket: Any, number: int) -> Any:
 
 
 @contextlib.contextmanager
-def firefox(home: Path, *urls: str) -> Iterator[Browser]:
-    """Firefox with a profile that profiles.ini names."""
+def firefox(home: Path, *urls: str, driven: bool = False) -> Iterator[Browser]:
+    """Firefox with a profile that profiles.ini names; `driven`: `marionette` can be connected to it."""
     root = home / ".mozilla/firefox"
     profile = root / "k3x9f2ab.default-release"
     if not profile.exists():
@@ -163,9 +164,9 @@ def firefox(home: Path, *urls: str) -> Iterator[Browser]:
             f"[Profile0]\nName=default-release\nIsRelative=1\nPath={profile.name}\nDefault=1\n")
         (profile / "user.js").write_text("".join(
             f'user_pref("{name}", {value!r});\n'.replace("True", "true").replace("False", "false").replace("'", '"')
-            for name, value in FIREFOX_PREFS.items()))
-    found = Browser([shutil.which("firefox-esr") or "firefox", "--headless", "--no-remote", "--profile", str(profile),
-                     *urls], home, profile)
+            for name, value in (FIREFOX_PREFS | marionette.PREFERENCES).items()))
+    found = Browser([shutil.which("firefox-esr") or "firefox", "--headless", "--no-remote",
+                     *(marionette.ARGUMENTS if driven else ()), "--profile", str(profile), *urls], home, profile)
     try:
         yield found
     finally:

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import driver
+import marionette
 import support
 from support import Done, Home
 
@@ -93,6 +94,38 @@ def test_firefox_running_killed_and_restarted(bare: Home) -> None:
     assert bare.runs == []
 
 
+#: Two windows with every kind of tab, a private one, a closed tab; it ends when all pages have their titles.
+FIREFOX_WINDOWS = """
+    const [base] = args;
+    const until = async happened => {
+        while (!happened()) await new Promise(next => setTimeout(next, 20));
+    };
+    const add = (where, path, more = {}) => where.gBrowser.addTab(base + path, {
+        triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal(), ...more});
+    const open = async how => {
+        const found = first.OpenBrowserWindow(how);
+        await until(() => found.gBrowserInit?.delayedStartupFinished);
+        return found;
+    };
+    const first = Services.wm.getMostRecentWindow("navigator:browser");
+    const tabs = {pinned: add(first, "/pinned"), work: add(first, "/work", {userContextId: 2}),
+                  grouped: add(first, "/grouped"), unloaded: add(first, "/unloaded"), hidden: add(first, "/hidden"),
+                  closed: add(first, "/closed")};
+    first.gBrowser.pinTab(tabs.pinned);
+    first.gBrowser.addTabGroup([tabs.grouped], {label: "Research", color: "blue"});
+    tabs.second = add(await open({}), "/second");
+    tabs.secret = add(await open({private: true}), "/secret");
+    const settled = ([name, tab]) => tab.linkedBrowser.contentTitle === "Lspipe page /" + name;
+    await until(() => Object.entries(tabs).every(settled));
+    first.gBrowser.discardBrowser(tabs.unloaded, true);
+    first.gBrowser.hideTab(tabs.hidden, "a test");
+    first.gBrowser.removeTab(tabs.closed);
+    first.gBrowser.addTab(base + "/lazy", {triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal(),
+                                           createLazyBrowser: true, lazyTabTitle: "Never loaded"});
+    return [tabs.unloaded.hasAttribute("pending"), tabs.hidden.hidden];
+"""
+
+
 def tabs(home: Home, *args: str) -> dict[str, dict[str, Any]]:
     """The open tabs by the ends of their urls; none while there is no file."""
     done = home.run("ls-tabs", *args)
@@ -155,5 +188,49 @@ def test_tabs_of_firefox_while_it_runs_and_after_a_kill(bare: Home) -> None:
         assert [len(one) for one in windows(found)] == [2]
         before = driver.state_of(profile)
         assert set(tabs(bare)) == {"one", "two"}
+        assert driver.state_of(profile) == before
+    assert bare.runs == []
+
+
+@needs_firefox
+def test_every_kind_of_tab_of_firefox_while_it_runs_and_after_a_kill(bare: Home) -> None:
+    profile = bare.home / ".mozilla/firefox/k3x9f2ab.default-release"
+    expected = {"one", "pinned", "work", "grouped", "unloaded", "hidden", "lazy", "second"}
+    with driver.server() as base:
+        with driver.firefox(bare.home, f"{base}/one", driven=True) as browser:
+            grant(bare, "firefox", profile)
+            session = marionette.Marionette(profile, browser.process)
+            assert session.run(FIREFOX_WINDOWS, base) == [True, True], "one is unloaded, one is hidden"
+            support.until(lambda: set(tabs(bare)) == expected and "closed" in tabs(bare, "--closed"),
+                          "all of them are written", browser.process)
+            with browser.frozen():
+                before = driver.state_of(profile)
+                found, closed = bare.run("ls-tabs").rows, bare.run("ls-tabs", "--closed").rows
+                live = bare.run("ls-history", "--live").rows
+                assert driver.state_of(profile) == before
+            session.close()
+            browser.kill()
+        rows = {row["url"].rpartition("/")[2]: row for row in found}
+        assert {name: row["title"] for name, row in rows.items()} == {
+            **{name: f"Lspipe page /{name}" for name in expected}, "lazy": "Never loaded"}
+        assert windows(rows) == {frozenset(expected - {"second"}), frozenset({"second"})}
+        facts = {name: {key: row["meta"].get(key) for key in ("pinned", "container", "hidden", "group", "active")}
+                 for name, row in rows.items()}
+        plain = {"pinned": False, "container": None, "hidden": None, "group": None, "active": False}
+        group = facts["grouped"].pop("group")
+        assert {**facts, "grouped": {**facts["grouped"], "group": None}} == {
+            **dict.fromkeys(expected, plain), "one": {**plain, "active": True},
+            "pinned": {**plain, "pinned": True}, "work": {**plain, "container": "Work"},
+            "hidden": {**plain, "hidden": True}}
+        assert (group["title"], group["colour"]) == ("Research", "blue")
+        assert [rows[name]["meta"]["index"] for name in ("pinned", "one", "work")] == [0, 1, 2]
+        assert [row["url"].rpartition("/")[2] for row in closed] == ["closed"]
+        assert {row["provenance"]["method"] for row in live if row["url"].endswith("/lazy")} == {"session"}
+        assert not any("secret" in str(row) for row in (*found, *closed, *live))
+        before = driver.state_of(profile)
+        assert bare.run("ls-tabs").rows == found and bare.run("ls-tabs", "--closed").rows == closed
+        for name, *args in (["ls-tabs", "--all"], ["ls-tabs", "--closed", "--all"], ["ls-history", "--live", "--all"],
+                            ["ls-query", "--json", "secret"]):
+            assert b"/secret" not in bare.run(name, *args).out, name
         assert driver.state_of(profile) == before
     assert bare.runs == []

@@ -152,7 +152,8 @@ def test_firefox_keeps_no_times_in_its_session(bare: Home) -> None:
     profile = firefox(bare)
     profiles.firefox_places(profile, [Page(OLD, "held", [Visit(NOON)])])
     private = {"tabs": [firefox_tab("http://secret.test/", "secret")], "isPrivate": True}
-    store(profile, firefox_state({"tabs": [firefox_tab(OLD, "held"), firefox_tab(NEW, "not held")]}, private))
+    typed = firefox_tab(None, userTypedValue="http://typed.test/")
+    store(profile, firefox_state({"tabs": [firefox_tab(OLD, "held"), firefox_tab(NEW, "not held"), typed]}, private))
     bare.consent(grant(profile, "firefox", GRANTED))
     done = bare.run("ls-history", "--live", *NOW)
     assert [(row["url"], row["accessed_at"], row["provenance"]["method"]) for row in done.rows] == [
