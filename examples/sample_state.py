@@ -75,6 +75,11 @@ READING = [
     ("https://papers.example.edu/rye-starter", "On the keeping of rye starters", 21, True),
 ]
 #: The kinds of data that the sample grants.
+#: What is open on a phone: url, title, hours since it was looked at.
+PHONE = [
+    ("https://docs.example.org/rust/async/select", "select! - The Async Rust Book", 5),
+    ("https://trains.example.com/to/the/sea", "Trains to the sea", 30),
+]
 GRANTED = {"chromium": ["history", "bookmarks", "tabs", "downloads", "reading"],
            "firefox": ["history", "bookmarks", "tabs", "downloads"]}
 NOTES = {
@@ -115,7 +120,7 @@ def chromium(profile: str, now: int) -> None:
     base.commit()
     base.close()
     _chromium_sessions(os.path.join(profile, "Sessions"), now)
-    _chromium_reading(os.path.join(profile, "Sync Data/LevelDB"), now)
+    _chromium_synced(os.path.join(profile, "Sync Data/LevelDB"), now)
     number = iter(range(4, 1000))
 
     def entry(url: str, title: str, age: int) -> dict[str, object]:
@@ -235,17 +240,34 @@ def _record(data: bytes) -> bytes:
     return struct.pack("<IHB", masked, len(data), 1) + data
 
 
-def _chromium_reading(folder: str, now: int) -> None:
-    """The reading list, in a LevelDB database that has nothing but its log yet."""
+def _message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """A protocol buffer."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += _varint(number << 3) + _varint(value)
+        else:
+            out += _varint(number << 3 | 2) + _sized(value.encode() if isinstance(value, str) else value)
+    return out
+
+
+def _chromium_synced(folder: str, now: int) -> None:
+    """The reading list and the tabs of a phone, in a LevelDB database that has nothing but its log yet."""
     os.makedirs(folder, 0o700)
-    log = b""
-    for number, (url, title, age, read) in enumerate(READING, 1):
+    entries = []
+    for url, title, age, read in READING:
         at = now - age * DAY
-        texts, numbers = ((1, url), (2, title), (3, url)), ((4, at), (5, at), (6, 1 if read else 2))
-        value = b"".join(_varint(field << 3 | 2) + _sized(text.encode()) for field, text in texts)
-        value += b"".join(_varint(field << 3) + _varint(what) for field, what in numbers)
-        key = b"reading_list-dt-" + url.encode()
-        log += _record(struct.pack("<QI", number, 1) + b"\1" + _sized(key) + _sized(value))
+        entries.append((b"reading_list-dt-" + url.encode(), _message(
+            (1, url), (2, title), (3, url), (4, at), (5, at), (6, 1 if read else 2))))
+    owner, tabs = "p4HoNe0000000000000000==", range(1, len(PHONE) + 1)
+    window = _message((1, 1), (2, 0), *((4, tab) for tab in tabs))
+    entries.append((b"sessions-dt-head", _message((1, owner), (2, _message((2, window), (3, "Pocket phone"))))))
+    for tab, (url, title, age) in zip(tabs, PHONE, strict=True):
+        page = _message((2, url), (4, title), (9, (now - age * HOUR) // 1000))
+        entries.append((b"sessions-dt-%d" % tab, _message((1, owner), (3, _message(
+            (1, tab), (2, 1), (4, 0), (7, page), (14, (now - age * HOUR) // 1000))), (4, tab))))
+    log = b"".join(_record(struct.pack("<QI", number, 1) + b"\1" + _sized(key) + _sized(value))
+                   for number, (key, value) in enumerate(entries, 1))
     edit = b"\1" + _sized(b"leveldb.BytewiseComparator") + b"\2\3\3\4\4\0"
     for name, data in (("CURRENT", b"MANIFEST-000001\n"), ("MANIFEST-000001", _record(edit)), ("000003.log", log)):
         with open(os.path.join(folder, name), "wb") as file:

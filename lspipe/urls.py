@@ -120,6 +120,19 @@ def _encoded_label(label: str) -> str:
         return label
 
 
+def recorded(url: str) -> str:
+    """A page's address as a browser writes it into its history: without user and password, its host in ASCII."""
+    scheme, authority, path, query, fragment = _cut(url)
+    if not scheme or authority is None or ("@" not in authority and authority.isascii()):
+        return url
+    _, name, port = _authority(authority)
+    if not name.isascii():
+        coded = ascii_host(name)
+        # A letter that stands for syntax is in no host that a browser opens.
+        name = coded if _LETTERS.match(coded.replace(".", "")) else name
+    return f"{scheme}://{name}{port}{path}{query}{fragment}"
+
+
 def canonical(url: str) -> str:
     """The form by which two urls are the same result.
 

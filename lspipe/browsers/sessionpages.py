@@ -8,7 +8,7 @@ that time or later adds nothing.
 import sqlite3
 from collections.abc import Iterable, Mapping
 
-from lspipe import confine, when
+from lspipe import confine, urls, when
 from lspipe.browsers.layout import Layout, Wanted
 from lspipe.browsers.pages import History, Stored
 from lspipe.browsers.tab import Entry, Tab, is_own
@@ -21,31 +21,35 @@ _LAYOUT = Layout(
     pages="pages", visits="visits", page="v.page", time="v.at", title="p.title", count="p.count", last="p.last",
     synced="0", visitless=True, decode=when.from_unix_us,
 )
-#: Of no use to go back to, and in no history.
+#: What no browser writes into its history, and what Firefox does not write besides.
 _PASSING = ("view-source:", "blob:", "javascript:")
+_OF_FIREFOX = ("data:",)
 _ERROR = 400  # The first HTTP status that is one.
 _LONGEST = 1 << 20
 
 
-def gathered(tabs: Iterable[Tab], errors: bool = False) -> dict[str, Entry]:
+def gathered(engine: str, tabs: Iterable[Tab], errors: bool = False) -> dict[str, Entry]:
     """The last visit of each page in the lists of `tabs`, with a title where any visit has one.
 
-    Pages of the browser itself are in no history; pages that were an error come only with `errors`.
+    By the address that the history would have: without a password. Pages of the browser itself are in no history;
+    pages that were an error come only with `errors`.
     """
     found: dict[str, Entry] = {}
+    passing = _PASSING + _OF_FIREFOX if engine == "firefox" else _PASSING
     for tab in tabs:
         if tab.kind == "devtools" or tab.unloaded:
             continue  # What is typed into an address bar was not visited.
         for entry in tab.entries:
-            if not entry.url or is_own(entry.url) or entry.url.lower().startswith(_PASSING):
+            if not entry.url or is_own(entry.url) or entry.url[:20].lower().startswith(passing):
                 continue
             if not errors and (entry.status or 0) >= _ERROR:
                 continue
-            old = found.get(entry.url)
+            url = urls.recorded(entry.url)
+            old = found.get(url)
             if old is None or (entry.at or 0) > (old.at or 0):
-                found[entry.url] = entry if entry.title or old is None else entry._replace(title=old.title)
+                found[url] = entry if entry.title or old is None else entry._replace(title=old.title)
             elif entry.title and not old.title:
-                found[entry.url] = old._replace(title=entry.title)
+                found[url] = old._replace(title=entry.title)
     return found
 
 

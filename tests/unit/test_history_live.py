@@ -161,6 +161,19 @@ def test_firefox_keeps_no_times_in_its_session(bare: Home) -> None:
     assert done.rows[1]["meta"] == {"time_quality": "missing"}
 
 
+def test_a_page_with_a_password_is_the_page_without_it(bare: Home) -> None:
+    profile = firefox(bare)
+    profiles.firefox_places(profile, [Page("http://a.test/in", "held"), Page("http://xn--mnchen-3ya.test/", "also")])
+    store(profile, firefox_state({"tabs": [
+        firefox_tab("http://me:hunter2@a.test/in", "held"), firefox_tab("http://münchen.test/", "also"),
+        firefox_tab("http://me:hunter2@a.test/new", "new"), firefox_tab("data:text/html,x", "no browser keeps it")]}))
+    bare.consent(grant(profile, "firefox", GRANTED))
+    done = bare.run("ls-history", "--live", *NOW)
+    assert [(row["title"], row["url"]) for row in done.rows if row["provenance"]["method"] == "session"] == [
+        ("new", "http://a.test/new")]
+    assert len(done.rows) == 3 and b"hunter2" not in done.out
+
+
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no real profiles")
 def test_the_visit_that_a_kill_lost(bare: Home) -> None:
     profile = profiles.copied(FIXTURES / "chromium/sigkill/Default", chromium(bare))

@@ -160,3 +160,21 @@ def test_a_huge_url_is_searched_in_part() -> None:
 def test_split_gives_back_what_is_stored() -> None:
     assert urls.split("https://U@Docs.rs:8/A%20b?Q#F") == ("docs.rs", "/A%20b", "?Q#F")
     assert urls.split("") == ("", "", "")
+
+
+@pytest.mark.parametrize(("url", "expected"), [
+    ("http://user:secret@a.test:80/x?q=a@b#c", "http://a.test:80/x?q=a@b#c"),
+    ("http://a.test/x@y", "http://a.test/x@y"),
+    ("HTTP://M\u00dcNCHEN.test/\u00fc", "HTTP://xn--mnchen-3ya.test/\u00fc"),
+    ("http://u@\u4f8b\u3048.test:8765/", "http://xn--r8jz45g.test:8765/"),
+    ("http://\u2100.test/", "http://\u2100.test/"),
+    ("data:text/html,a@b", "data:text/html,a@b"), ("//u@a.test/", "//u@a.test/"), ("", ""), ("file:///x", "file:///x"),
+])
+def test_what_a_history_makes_of_an_address(url: str, expected: str) -> None:
+    assert urls.recorded(url) == expected
+
+
+@given(st.text(max_size=60))
+def test_recorded_addresses_stay_as_they_are(text: str) -> None:
+    once = urls.recorded(f"http://{text}")
+    assert urls.recorded(once) == once
