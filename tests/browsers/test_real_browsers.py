@@ -234,3 +234,32 @@ def test_every_kind_of_tab_of_firefox_while_it_runs_and_after_a_kill(bare: Home)
             assert b"/secret" not in bare.run(name, *args).out, name
         assert driver.state_of(profile) == before
     assert bare.runs == []
+
+
+@needs_chromium
+def test_a_young_visit_of_chromium_outlives_the_browser(bare: Home) -> None:
+    root = bare.home / ".config/chromium"
+    profile = root / "Default"
+    profile.mkdir(parents=True)
+    grant(bare, "chromium", profile)
+
+    def live(*args: str) -> dict[str, dict[str, Any]]:
+        done = bare.run("ls-history", "--live", *args)
+        return {row["url"].rpartition("/")[2]: row for row in done.rows}
+
+    with driver.server() as base:
+        with driver.chromium(bare.home, f"{base}/old") as browser:
+            support.until(lambda: visited(bare, "lspipe", "/old"), "the first visit is committed", browser.process)
+            driver.open_private(root, f"{base}/secret")
+            driver.open_tab(root, f"{base}/young")
+            support.until(lambda: "young" in live(), "its tab is written", browser.process)
+            with browser.frozen():
+                before = driver.state_of(root)
+                found, held = live(), {row["url"].rpartition("/")[2]: row for row in bare.run("ls-history").rows}
+                assert driver.state_of(root) == before
+            browser.kill()
+    assert set(found) == {"old", "young"} and found["old"] == {**held["old"], "rank": 2}
+    assert found["young"]["provenance"]["method"] == ("snapshot" if "young" in held else "session")
+    after = live()
+    assert set(after) == {"old", "young"} and after["young"]["id"] == found["young"]["id"]
+    assert set(live("--all")) == {"old", "young"} and bare.runs == []
