@@ -247,17 +247,16 @@ def test_a_young_visit_of_chromium_outlives_the_browser(bare: Home) -> None:
         done = bare.run("ls-history", "--live", *args)
         return {row["url"].rpartition("/")[2]: row for row in done.rows}
 
-    with driver.server() as base:
-        with driver.chromium(bare.home, f"{base}/old") as browser:
-            support.until(lambda: visited(bare, "lspipe", "/old"), "the first visit is committed", browser.process)
-            driver.open_private(root, f"{base}/secret")
-            driver.open_tab(root, f"{base}/young")
-            support.until(lambda: "young" in live(), "its tab is written", browser.process)
-            with browser.frozen():
-                before = driver.state_of(root)
-                found, held = live(), {row["url"].rpartition("/")[2]: row for row in bare.run("ls-history").rows}
-                assert driver.state_of(root) == before
-            browser.kill()
+    with driver.server() as base, driver.chromium(bare.home, f"{base}/old") as browser:
+        support.until(lambda: visited(bare, "lspipe", "/old"), "the first visit is committed", browser.process)
+        driver.open_private(root, f"{base}/secret")
+        driver.open_tab(root, f"{base}/young")
+        support.until(lambda: "young" in live(), "its tab is written", browser.process)
+        with browser.frozen():
+            before = driver.state_of(root)
+            found, held = live(), {row["url"].rpartition("/")[2]: row for row in bare.run("ls-history").rows}
+            assert driver.state_of(root) == before
+        browser.kill()
     assert set(found) == {"old", "young"} and found["old"] == {**held["old"], "rank": 2}
     assert found["young"]["provenance"]["method"] == ("snapshot" if "young" in held else "session")
     after = live()
