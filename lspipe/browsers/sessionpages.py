@@ -28,11 +28,10 @@ _ERROR = 400  # The first HTTP status that is one.
 _LONGEST = 1 << 20
 
 
-def gathered(engine: str, tabs: Iterable[Tab], errors: bool = False) -> dict[str, Entry]:
-    """The last visit of each page in the lists of `tabs`, with a title where any visit has one.
+def gathered(engine: str, tabs: Iterable[Tab], wanted: Wanted) -> dict[str, Entry]:
+    """The last visit in scope of each page in the lists of `tabs`, with a title where any of these visits has one.
 
-    By the address that the history would have: without a password. Pages of the browser itself are in no history;
-    pages that were an error come only with `errors`.
+    By the address that the history would have: without a password. Pages of the browser itself are in no history.
     """
     found: dict[str, Entry] = {}
     passing = _PASSING + _OF_FIREFOX if engine == "firefox" else _PASSING
@@ -42,7 +41,7 @@ def gathered(engine: str, tabs: Iterable[Tab], errors: bool = False) -> dict[str
         for entry in tab.entries:
             if not entry.url or is_own(entry.url) or entry.url[:20].lower().startswith(passing):
                 continue
-            if not errors and (entry.status or 0) >= _ERROR:
+            if not _inside(entry.at, wanted) or (not wanted.everything and (entry.status or 0) >= _ERROR):
                 continue
             url = urls.recorded(entry.url)
             old = found.get(url)
@@ -62,7 +61,7 @@ def beside(history: History, entries: Mapping[str, Entry], wanted: Wanted, metho
     if wanted.origin == "synced" or wanted.device is not None:
         return None
     fresh: dict[str, tuple[Entry, str | None, int | None]] = {
-        url: (entry, entry.title, None) for url, entry in entries.items() if _inside(entry.at, wanted)}
+        url: (entry, entry.title, None) for url, entry in entries.items()}
     held: dict[str, list[Stored]] = {}
     for page in history.stored(sorted(fresh)):
         held.setdefault(page.url, []).append(page)

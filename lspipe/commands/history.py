@@ -198,7 +198,7 @@ def _beside(run: runner.Run, one: Granted, session: "Opened", history: "History"
         return None
     for failure in found.failures:
         run.report.note(f"{one.label}: an older session file is read, for {failure.message}")
-    entries = sessionpages.gathered(one.engine, found.tabs, history.wanted.everything)
+    entries = sessionpages.gathered(one.engine, found.tabs, history.wanted)
     return sessionpages.beside(history, entries, history.wanted, "session")
 
 

@@ -1,17 +1,25 @@
 """ls-history --live: what the tabs of the session file have that the history file does not; the rules of a history."""
 
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import profiles
 import pytest
 import sessions
+from hypothesis import given
+from hypothesis import strategies as st
 from profiles import DAY, FIXTURES, HOUR, NOON, Page, Visit
 from sessions import firefox_state, firefox_tab, in_window, page, selected, window
 from support import Home
 from test_browser_commands import chromium, grant, reported
 from test_tabs_command import firefox, session, store
+
+from lspipe.browsers import sessionpages
+from lspipe.browsers.layout import Layout, Wanted
+from lspipe.browsers.pages import History
+from lspipe.browsers.tab import Entry, Tab
 
 NOW = ("--now", "2026-07-21T13:00:00Z")
 OLD, NEW, BOTH = "http://a.test/old", "http://a.test/new", "http://a.test/both"
@@ -183,3 +191,42 @@ def test_the_visit_that_a_kill_lost(bare: Home) -> None:
     assert bare.run("ls-history", "url:lost-in-kill").rows == []
 
 
+
+
+TIMES = st.integers(NOON - 50, NOON + 50)
+URLS = st.sampled_from([f"http://a.test/{number}" for number in range(4)])
+
+
+@given(st.lists(st.tuples(URLS, TIMES, st.booleans()), max_size=6), st.lists(st.tuples(URLS, st.none() | TIMES),
+       max_size=8), st.none() | TIMES, st.none() | TIMES)
+def test_each_page_is_there_once_with_its_newest_visit(
+    held: list[tuple[str, int, bool]], walked: list[tuple[str, int | None]], since: int | None, until: int | None,
+) -> None:
+    """Also where a damaged file has an address twice, and where some of them are hidden."""
+    conn = sqlite3.connect(":memory:")
+    conn.executescript("CREATE TABLE p(id INTEGER PRIMARY KEY, url, last, hidden); CREATE TABLE v(page, at);"
+                       "CREATE INDEX i ON v(page)")
+    for number, (url, at, hidden) in enumerate(held, 1):
+        conn.execute("INSERT INTO p VALUES (?, ?, ?, ?)", (number, url, at, hidden))
+        conn.execute("INSERT INTO v VALUES (?, ?)", (number, at))
+    wanted = Wanted(NOON + 1000, since, until)
+    file = History(conn, Layout(pages="p", visits="v", page="v.page", time="v.at", last="p.last",
+                                shown="p.hidden = 0"), wanted)
+    entries = sessionpages.gathered("chromium", [Tab(Entry(url, None), [Entry(url, None, at)]) for url, at in walked],
+                                    wanted)
+    more = sessionpages.beside(file, entries, wanted, "session")
+    found = [*file.recent(), *(more.recent() if more is not None else ())]
+    assert file.count() + (more.count() if more is not None else 0) == len(found)
+
+    def inside(at: int) -> bool:
+        return (since is None or at >= since) and (until is None or at < until)
+
+    last: dict[str, int | None] = {}
+    for url, at in walked:
+        newest = max((old for other, old, _ in held if other == url), default=None)
+        counts = inside(at) if at is not None else (since, until) == (None, None)
+        if counts and (newest is None or (at is not None and at > newest)):
+            last[url] = max(at or 0, last.get(url) or 0) or None
+    expected = sorted([*last.items()] + [
+        (url, at) for url, at, hidden in held if not hidden and url not in last and inside(at)], key=str)
+    assert sorted([(page.url, page.seen) for page in found], key=str) == expected
