@@ -233,7 +233,7 @@ CONFIGURED = {"ls-query": "query", "ls-show": "show"}
 #: Options that only print.
 PRINTING = frozenset({"-h", "--help", "--version", "--schema"})
 #: Options of a single call: a default for them would surprise.
-UNCONFIGURED = {"query_file", "report", "now", "sandbox_report", "debug", "null"}
+UNCONFIGURED = {"query_file", "report", "now", "sandbox_report", "debug", "null", "raw"}
 
 
 def namespace(**given: Any) -> SimpleNamespace:

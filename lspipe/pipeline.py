@@ -25,7 +25,7 @@ from lspipe.signals import ENDING
 STAGES = {
     "ls-history": "history", "ls-bookmarks": "bookmarks", "ls-tabs": "tabs", "ls-downloads": "downloads",
     "ls-reading": "reading", "ls-rg": "rg", "ls-qmd": "qmd",
-    "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-show": "show",
+    "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-redact": "redact", "ls-show": "show",
 }
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
 _PATIENCE = 1.0

@@ -36,7 +36,8 @@ class Report:
         self.codes: set[int] = set()
 
     def say(self, level: str, message: str, hint: str | None = None, code: int | None = None) -> None:
-        """One line on stderr, and one that says what to do; or one JSON object."""
+        """One line on stderr, and one that says what to do; or one JSON object. What a row holds may be in it."""
+        message = _hidden(message)
         if self.log_json:
             data = stream.dumps({"command": self.command, "level": level, "code": code, "message": _text(message),
                                  "hint": hint and _text(hint)})
@@ -72,6 +73,7 @@ class Report:
         """The same without a line on stderr and without an exit code: it was not asked for by name."""
         self.skipped_count += 1
         if len(self.skipped) < _KEPT:
+            reason = _hidden(reason)
             self.skipped.append({"reason": reason, **{key: value for key, value in facts.items() if value}})
 
     def note(self, text: str) -> None:
@@ -109,6 +111,13 @@ class Report:
         if not self.registered:
             parts.append("not registered")
         return "; ".join([*parts, *self.notes, f"{facts['timing_ms']} ms"])
+
+
+def _hidden(text: str) -> str:
+    """A message without secrets: it may quote what a row, a file or an argument holds."""
+    from lspipe import redact
+
+    return redact.text(text)[0]
 
 
 def _text(text: str) -> str:

@@ -59,6 +59,7 @@ class Query:
     caps: Mapping[str, int] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     public: bool = False
+    raw: bool = False
     timeout: float = DEADLINE
     max_chars: int | None = None
 
@@ -170,18 +171,21 @@ def _clock(query: Query) -> list[str]:
 def _transforms(query: Query, caps: Mapping[str, int]) -> tuple[Stage, ...]:
     cap_words = [f"--cap={name}={number}" for name, number in caps.items()]
     fuse = [f"--k={FUSE_K}", *(f"--weight={name}={weight:g}" for name, weight in sorted(query.weights.items()))]
-    public = Stage("ls-show", ("--as=jsonl", "--public"), "public")
     stages = []
     if query.rerank:
         stages.append(Stage("ls-fuse", tuple(fuse), "fuse"))
-        stages += [public] if query.public else []
         stages.append(Stage("ls-rerank", (
             f"--mode={query.mode}", f"--query={query.text}", f"--depth={max(DEPTH, query.limit)}",
             "--recency=browser", *cap_words, f"--limit={query.limit}", *_clock(query),
         ), "rerank"))
     else:
         stages.append(Stage("ls-fuse", (*fuse, *cap_words, f"--limit={query.limit}"), "fuse"))
-        stages += [public] if query.public else []
+    # Only public grants were asked; that nothing else comes out is made sure of once more.
+    public = ("--public",) if query.public else ()
+    if not query.raw:
+        stages.append(Stage("ls-redact", public, "redact"))
+    elif public:
+        stages.append(Stage("ls-show", ("--as=jsonl", *public), "public"))
     if query.fields:
         stages.append(Stage("ls-show", ("--as=jsonl", "--fields=" + ",".join(query.fields)), "fields"))
     return tuple(stages)

@@ -37,6 +37,7 @@ _FILE_CAP = 1 << 20
 @click.option("--weight", multiple=True, metavar="NAME=W", help="Weight of a source or family.")
 @click.option("--fields", metavar="A,B.C", help="Keep these fields, dotted; id always stays.")
 @click.option("--public", is_flag=True, help="Ask and print only what was granted as public.")
+@click.option("--raw", is_flag=True, help="Do not hide secrets in urls, titles and texts.")
 @click.option("--query-file", metavar="FILE", help="Read the query as a JSON object from FILE, - for stdin.")
 @click.option("--json", "form", flag_value="json", help="Print the envelope: one JSON object.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="Print the rows.")
@@ -103,7 +104,7 @@ def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
         rerank=opts.rerank if opts.rerank is not None else asked.get("rerank", True),
         fields=render.split_fields(opts.fields) or tuple(asked.get("output_schema", ())),
         caps=request.pairs(opts.cap, "--cap", int), weights=request.pairs(opts.weight, "--weight", float),
-        public=opts.public,
+        public=opts.public, raw=opts.raw,
         timeout=opts.timeout if opts.timeout is not None else request.DEADLINE,
         max_chars=opts.max_chars,
     )
@@ -206,6 +207,7 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
     run.report.rows_in = sum(child.facts.get("rows_out", 0) for child in line.children[:sources])
     for child in line.children[:sources]:
         run.report.counts[child.stage.label] = child.facts.get("rows_out", 0)
+    run.report.counts.update(_redactions(line))
     for child in line.children[sources:]:
         if child.code < 0:
             raise LspipeError(f"{child.stage.name} died by signal {-child.code}")
@@ -215,6 +217,12 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
             run.report.note(note)
         run.report.truncated |= bool(child.facts.get("truncated"))
     run.report.truncated |= any(child.facts.get("truncated") for child in line.children[:sources])
+
+
+def _redactions(line: pipeline.Pipeline) -> dict[str, int]:
+    """How many secrets the last row stage has hidden; empty where there was none (--raw)."""
+    stage = next((child for child in line.children if child.stage.label == "redact"), None)
+    return {} if stage is None else {"redactions": stage.facts.get("counts", {}).get("redactions", 0)}
 
 
 def _none_answered(reasons: list[str]) -> LspipeError:
@@ -297,7 +305,7 @@ def _envelope(
         "fusion": {"method": "weighted-rrf", "k": request.FUSE_K, "weights": dict(query.weights),
                    "source_caps": dict(planned.caps)},
         "truncated": run.report.truncated,
-        "privacy": {"excluded_sources": _excluded(run), "redactions": None},
+        "privacy": {"excluded_sources": _excluded(run), "redactions": _redactions(line).get("redactions")},
         "timing_ms": _timing(line, plan_ms),
         "sandbox": run.report.sandbox,
         "notes": run.report.notes,
@@ -326,6 +334,9 @@ def _footer(line: pipeline.Pipeline, planned: request.Planned, run: runner.Run) 
         why = _reason(child)
         if why is not None:
             parts.append(f"{child.stage.label}: {why}")
+    hidden = _redactions(line).get("redactions", 0)
+    if hidden:
+        parts.append(f"{hidden} secret{'' if hidden == 1 else 's'} hidden (--raw)")
     run.report.say("note", "; ".join(parts))
 
 

@@ -48,6 +48,8 @@ def _visible(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) ->
         if opts.public and row.is_private(item):
             run.report.counts["private_dropped"] += 1
             continue
+        if opts.public:
+            item.pop("corpus", None)  # After a fusion it tells of what else was searched.
         run.report.rows_out += 1
         yield item
 

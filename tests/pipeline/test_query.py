@@ -76,7 +76,7 @@ def test_the_envelope(home: Home) -> None:
     assert len(answer["results"]) == 4
     assert answer["mode"] == "lexical" and answer["fusion"]["k"] == 60
     assert answer["truncated"] is True
-    assert answer["privacy"]["redactions"] is None
+    assert answer["privacy"]["redactions"] == 0
     assert [one["source"] for one in answer["privacy"]["excluded_sources"]] == ["wiki"]  # Not granted here.
     assert set(answer["sandbox"]) == {"fs", "net", "signal"}
     for row in answer["results"]:
