@@ -16,14 +16,15 @@ _LONGEST = 4096
 
 def titles(conn: "sqlite3.Connection", engine: str, urls: Iterable[str]) -> dict[str, str]:
     """The titles of those of `urls` that have one. Raises FAULTS where it was interrupted."""
+    from more_itertools import sliced
+
     table = PAGES[engine]
     if not {"url", "title"} <= columns(conn, table):
         return {}
     asked = sorted(set(urls))
     cursor = Cursor(conn)
     found = {}
-    for start in range(0, len(asked), CHUNK):
-        some = asked[start:start + CHUNK]
+    for some in sliced(asked, CHUNK):
         for url, title in cursor.each(
                 f"SELECT url, CAST(substr(title, 1, {_LONGEST}) AS BLOB) FROM {table} WHERE url IN"
                 f" ({','.join('?' * len(some))}) AND title <> ''", some):

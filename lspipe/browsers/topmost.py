@@ -61,8 +61,9 @@ def _site(url: str) -> str:
 
 
 def _in_full(histories: Sequence[History], found: list[tuple[int, int, int, str | None, int]]) -> Iterator[Often]:
-    for start in range(0, len(found), _AT_ONCE):
-        some = found[start:start + _AT_ONCE]
+    from more_itertools import sliced
+
+    for some in sliced(found, _AT_ONCE):
         pages: dict[tuple[int, int], Page] = {}
         for number, history in enumerate(histories):
             wanted = [page for owner, page, *_ in some if owner == number]
