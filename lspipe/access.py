@@ -64,7 +64,9 @@ def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambd
             mine = Held(scope, got)
             held.append(mine)
             run.closing.callback(mine.close)
-    missing = [refusal for refusal in refused if not exists(refusal) or refusal.reason == "not-found"]
+    # What cannot be read is there, whether or not it is where profiles are looked for.
+    missing = [refusal for refusal in refused if refusal.reason == "not-found"
+               or refusal.reason != "not-readable" and not exists(refusal)]
     others = [refusal for refusal in refused if refusal not in missing]
     if not held:
         for refusal in refused:

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from lspipe import identity, paths, schema, when
+from lspipe import fulldisk, identity, paths, schema, when
 from lspipe.exits import Deadline, LspipeError, Precondition, WriteFailed
 from lspipe.narrow import (
     AUDIENCES,
@@ -364,7 +364,9 @@ def _explain(grant: Grant, path: str, error: OSError) -> Refusal:
                 detail = f"changed since the grant: a symbolic link on its path leads to '{readable(real)}'"
         return _refuse(grant, "no-consent", detail, path)
     reason = "not-found" if error.errno == errno.ENOENT else "not-readable"
-    return _refuse(grant, reason, f"cannot reach '{readable(path)}': {_why(error)}", path)
+    detail = f"cannot reach '{readable(path)}': {_why(error)}"
+    hint = fulldisk.hint(error.errno, path)
+    return _refuse(grant, reason, f"{detail}; {hint}" if hint else detail, path)
 
 
 def _refuse(grant: Grant, reason: str, detail: str, path: str) -> Refusal:

@@ -26,14 +26,25 @@ _NOATIME = getattr(os, "O_NOATIME", 0)
 _SIDES = ("-journal", "-wal")
 
 
+class Late(Exception):
+    """Time was over while a file was read. The runner says so; nothing is wrong with the file."""
+
+
+def never() -> bool:
+    """A `stop` that never says yes."""
+    return False
+
+
 class Unusable(LspipeError):
-    """A file that cannot be read. `reason` is a word of the envelope: not-found, not-readable, encrypted, failed."""
+    """A file that cannot be read. `reason` is a word of the envelope: not-found, not-readable, encrypted, failed;
+    `errno` is what the system said, if it did."""
 
     code = Exit.SKIPPED
 
-    def __init__(self, reason: str, message: str, hint: str | None = None) -> None:
+    def __init__(self, reason: str, message: str, hint: str | None = None, errno: int | None = None) -> None:
         super().__init__(message, hint)
         self.reason = reason
+        self.errno = errno
 
 
 def open_at(folder: int, name: str) -> int:
@@ -41,23 +52,20 @@ def open_at(folder: int, name: str) -> int:
 
     Waits for nothing (a FIFO is refused), follows no link, and leaves the access time alone where it may.
     """
-    found = _named(folder, name)
-    if found is None:
-        raise Unusable("not-found", f"there is no '{name}'")
-    why = _objection(found)
-    if why is None:
-        try:
+    number = None
+    try:
+        why = _objection(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        if why is None:
             fd = _open(folder, name)
-        except FileNotFoundError:
-            raise Unusable("not-found", f"there is no '{name}'") from None
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-        else:
             why = _objection(os.fstat(fd))  # It may be another one by now.
             if why is None:
                 return fd
             os.close(fd)
-    raise Unusable("not-readable", f"'{name}': {why}")
+    except (FileNotFoundError, NotADirectoryError):
+        raise Unusable("not-found", f"there is no '{name}'") from None
+    except OSError as error:
+        why, number = (error.strerror or str(error)).lower(), error.errno
+    raise Unusable("not-readable", f"'{name}': {why}", errno=number)
 
 
 def folder_at(folder: int, *names: str) -> int | None:
@@ -67,7 +75,7 @@ def folder_at(folder: int, *names: str) -> int | None:
     """
     fd = folder
     for name in names:
-        why, below = None, -1
+        why, below, number = None, -1, None
         try:
             below = _open(fd, name, os.O_DIRECTORY)
             if os.fstat(below).st_uid != os.geteuid():
@@ -77,14 +85,15 @@ def folder_at(folder: int, *names: str) -> int | None:
         except NotADirectoryError:
             why = "not a folder, or a symbolic link"
         except OSError as error:
-            why = "it is a symbolic link" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
+            number = error.errno
+            why = "it is a symbolic link" if number == errno.ELOOP else (error.strerror or str(error)).lower()
         finally:
             if fd != folder:
                 os.close(fd)
         if why is not None:
             if below >= 0:
                 os.close(below)
-            raise Unusable("not-readable", f"'{name}': {why}")
+            raise Unusable("not-readable", f"'{name}': {why}", errno=number)
         fd = below
     return fd
 
@@ -201,6 +210,11 @@ class Source:
     def size(self) -> int:
         """Bytes that a copy takes, recovery files included."""
         return sum(os.fstat(fd).st_size for fd in (self.fd, *self._sides.values()))
+
+    @property
+    def changed(self) -> int:
+        """When it was last written to, recovery files included (ns)."""
+        return max(os.fstat(fd).st_mtime_ns for fd in (self.fd, *self._sides.values()))
 
     def side(self, suffix: str) -> tuple[int | None, bool]:
         """(descriptor of a recovery file that is there, whether there is one that came after we looked)."""

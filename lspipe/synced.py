@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lspipe.browsers import granted
+from lspipe.browsers import granted, places, safariplaces
 from lspipe.browsers.granted import Granted
 from lspipe.exits import NotFound
 from lspipe.live import Source, Unusable
@@ -18,11 +18,13 @@ _TABS, _RECORDS = "tabs", "synced-tabs.db"
 
 
 class Opened(NamedTuple):
-    """A profile with what holds its synced tabs: the files of Chromium's database by name, or Firefox's."""
+    """A profile with what holds its synced tabs: the files of Chromium's database by name, or Firefox's or Safari's,
+    and Safari's list of profiles."""
 
     profile: Granted
     files: dict[str, int]
     database: Source | None = None
+    profiles: Source | None = None
 
 
 def open_all(run: Run, asked: Iterable[Granted]) -> list[Opened]:
@@ -36,8 +38,12 @@ def open_all(run: Run, asked: Iterable[Granted]) -> list[Opened]:
                 found = Opened(one, {}, Source(one.folder, _RECORDS))
                 assert found.database is not None
                 run.closing.callback(found.database.close)
-            else:
+            elif one.engine == "safari":
+                found = _open_safari(run, one)
+            elif one.engine == "chromium":
                 found = Opened(one, syncstore.open_files(one.folder, run.closing))
+            else:
+                found = Opened(one, {})
         except Unusable as error:
             if error.reason != "not-found":
                 granted.leave_out(run, _TABS, one, error)
@@ -45,6 +51,33 @@ def open_all(run: Run, asked: Iterable[Granted]) -> list[Opened]:
             found = Opened(one, {})
         opened.append(found)
     return opened
+
+
+def _open_safari(run: Run, one: Granted) -> Opened:
+    """iCloud's tabs. Nothing tells of which profile they are, so that there may be only the first one."""
+    if safariplaces.is_made(one.path):
+        return Opened(one, {})
+    database = places.source(one.engine, one.path, one.folder, _TABS, run.closing, "CloudTabs.db")
+    listed = None
+    try:
+        listed = places.source(one.engine, one.path, one.folder, _TABS, run.closing)
+    except Unusable as error:
+        if error.reason != "not-found":  # Without it there may be profiles that nobody sees.
+            raise
+    return Opened(one, {}, database, listed)
+
+
+def _read_safari(run: Run, one: Opened) -> "Synced":
+    from lspipe import snapshot
+    from lspipe.browsers import safaritabs
+
+    if one.profiles is not None:
+        with contextlib.closing(granted.connect(run, one.profiles, ["bookmarks"], snapshot.MEMORY)) as conn:
+            if safaritabs.profiles(conn) > 1:
+                raise Unusable("failed", "of which profile the tabs of other devices are, nothing tells")
+    assert one.database is not None
+    with contextlib.closing(granted.connect(run, one.database, safaritabs.CLOUD_TABLES, snapshot.MEMORY)) as conn:
+        return safaritabs.cloud_tabs(conn, run.now)
 
 
 def tabs(run: Run, opened: Iterable[Opened], typed: str) -> "list[tuple[Granted, list[Tab]]]":
@@ -75,6 +108,8 @@ def _read(run: Run, one: Opened) -> "Synced":
     from lspipe import snapshot
     from lspipe.browsers import devices, syncedtabs, syncstore
 
+    if one.database is not None and one.profile.engine == "safari":
+        return _read_safari(run, one)
     if one.database is not None:
         with contextlib.closing(granted.connect(run, one.database, [syncedtabs.TABLE], snapshot.MEMORY)) as conn:
             if not {"guid", "record"} <= snapshot.columns(conn, syncedtabs.TABLE):
@@ -112,7 +147,7 @@ class Names:
         from lspipe.browsers import syncstore
 
         try:
-            return cls(run, one, {} if one.engine == "firefox" else syncstore.open_files(one.folder, run.closing))
+            return cls(run, one, {} if one.engine != "chromium" else syncstore.open_files(one.folder, run.closing))
         except Unusable as error:
             run.report.note(f"{one.label}: no names of devices: {error.message}")
             return cls(run, one, {})

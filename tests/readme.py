@@ -32,7 +32,8 @@ def commands() -> str:
 
 #: The browsers that the tests start; what the others write is made in the tests, as it is documented.
 STARTED = {"chromium", "firefox"}
-_PLACES = {"home": "~/", "config": "~/.config/", "mac": "~/Library/Application Support/"}
+_PLACES = {"home": "~/", "config": "~/.config/", "data": "~/.local/share/", "mac": "~/Library/Application Support/",
+           "library": "~/Library/"}
 
 
 def browsers() -> str:
@@ -42,7 +43,7 @@ def browsers() -> str:
         places: dict[bool, list[str]] = {False: [], True: []}
         for root in one.roots:
             kind, _, rest = root.partition("/")
-            places[kind == "mac"].append(f"`{_PLACES[kind]}{rest}`")
+            places[kind in ("mac", "library")].append(f"`{_PLACES[kind]}{rest}`")
         tested = "the browser itself" if one.name in STARTED else "files made in its format"
         lines.append(f"| `{one.name}` | {'<br>'.join(places[False])} | {'<br>'.join(places[True])} | {tested} |")
     return "\n".join(lines) + "\n"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lspipe import consent, paths
-from lspipe.browsers import profiles
+from lspipe import consent, fulldisk, paths
+from lspipe.browsers import places, profiles
 from lspipe.exits import Precondition, Upstream
-from lspipe.live import Source, Unusable
+from lspipe.live import Late, Source, Unusable
 from lspipe.narrow import Refusal, Request
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def check_any(run: "Run", asked: Iterable[Granted], source: str | None = None) -
 def leave_out(run: "Run", source: str, one: Granted, error: Unusable) -> None:
     """Say that a profile, or a part of it, cannot be read; the others go on, but with --strict."""
     message = f"cannot read profile '{one.label}': {error.message}"
-    run.report.skip(message, error.reason, error.hint, what=f"profile '{one.label}'", source=source,
+    hint = error.hint or fulldisk.hint(error.errno, one.path)
+    run.report.skip(message, error.reason, hint, what=f"profile '{one.label}'", source=source,
                     browser=one.browser, profile=one.profile, detail=error.message)
 
 
@@ -112,6 +113,8 @@ def tolerant(run: "Run", source: str, one: Granted, name: str) -> Iterator[None]
 
     try:
         yield
+    except Late:
+        pass
     except Unusable as error:
         leave_out(run, source, one, error)
     except confine.FAULTS as error:
@@ -147,12 +150,35 @@ def in_time(run: "Run") -> Iterator[None]:
 def database(run: "Run", kind: str, one: Granted) -> Source | None:
     """The database that holds one kind of data, open until the run ends; None where it cannot be read."""
     try:
-        source = Source(one.folder, profiles.files(one.engine, kind)[0])
+        return places.source(one.engine, one.path, one.folder, kind, run.closing)
     except Unusable as error:
         leave_out(run, kind, one, error)
         return None
-    run.closing.callback(source.close)
-    return source
+
+
+def file(run: "Run", kind: str, one: Granted, name: str) -> int | None:
+    """A descriptor of a file with one kind of data, open until the run ends; None where it cannot be read."""
+    try:
+        return places.open_file(one.engine, one.path, one.folder, kind, name, run.closing)
+    except Unusable as error:
+        leave_out(run, kind, one, error)
+        return None
+
+
+class Shared:
+    """Files that several profiles have in common are read once, for the first of these."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._first: dict[tuple[int, int], str] = {}
+
+    def known(self, one: Granted, fd: int) -> bool:
+        """Whether another profile came with this file before; that is said."""
+        facts = os.fstat(fd)
+        first = self._first.setdefault((facts.st_dev, facts.st_ino), one.label)
+        if first != one.label:
+            self._run.report.note(f"{one.label}: it has them in common with {first}")
+        return first != one.label
 
 
 def connect(run: "Run", source: Source, tables: Sequence[str], room: int) -> "sqlite3.Connection":

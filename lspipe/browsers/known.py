@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 
 class Browser(NamedTuple):
-    """A browser. Roots begin with what they are relative to: `home`, `config` (XDG) or `mac`; `*` is any one name."""
+    """A browser. Roots begin with what they are relative to: `home`, `config` and `data` (XDG), `mac` (Application
+    Support) or `library` (macOS); `*` is any one name."""
 
     name: str
     engine: str
@@ -74,6 +75,10 @@ BROWSERS: tuple[Browser, ...] = (
     _firefox("waterfox", ["home/.waterfox", "config/waterfox"], "Waterfox",
              flatpak=["net.waterfox.waterfox/.waterfox"]),
     _firefox("floorp", ["home/.floorp", "config/floorp"], "Floorp", flatpak=["one.ablaze.floorp/.floorp"]),
+    Browser("safari", "safari", ("library/Safari", "library/Containers/com.apple.Safari/Data/Library/Safari")),
+    Browser("orion", "orion", ("mac/Orion",)),
+    Browser("orion-rc", "orion", ("mac/Orion RC",)),
+    Browser("epiphany", "epiphany", ("data/epiphany", "home/.var/app/org.gnome.Epiphany/data/epiphany")),
 )
 
 FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -88,6 +93,17 @@ FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "history": ("places.sqlite",), "downloads": ("places.sqlite",), "bookmarks": ("places.sqlite",),
         "tabs": ("sessionstore.jsonlz4", "sessionstore-backups", "zen-sessions.jsonlz4", "zen-sessions-backup",
                  "containers.json", "synced-tabs.db"),
+    },
+    # Safari keeps some of these beside a profile, one file for all of them: `places` says where.
+    "safari": {
+        "history": ("History.db",), "downloads": ("Downloads.plist",), "bookmarks": ("Bookmarks.plist",),
+        "tabs": ("SafariTabs.db", "LastSession.plist", "CloudTabs.db"), "reading": ("Bookmarks.plist",),
+    },
+    "orion": {
+        "history": ("history",), "bookmarks": ("favourites.plist",), "reading": ("reading_list.plist",),
+    },
+    "epiphany": {
+        "history": ("ephy-history.db",), "bookmarks": ("bookmarks.gvdb",), "tabs": ("session_state.xml",),
     },
 }
 

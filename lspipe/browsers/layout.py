@@ -24,6 +24,7 @@ class Layout:
     errors      query for the ids of pages that were never anything but an error; None where that is not known
     visitless   pages whose visits have expired are kept
     offset      microseconds from the epoch of stored times to 1970
+    stored      the SQL literal for a time in microseconds from that epoch: the first stored time that is not before it
     """
 
     pages: str
@@ -42,6 +43,7 @@ class Layout:
     errors: str | None = None
     visitless: bool = False
     offset: int = 0
+    stored: Callable[[int], str] = str
     decode: Callable[[object, int], when.Checked] = when.from_unix_us
 
 
@@ -88,7 +90,8 @@ class Conditions:
     def of(cls, layout: Layout, wanted: Wanted) -> "Conditions":
         """The conditions of these options for this schema."""
         def between(column: str, first: int, end: int) -> str:
-            return f"{column} >= {first + layout.offset} AND {column} < {end + layout.offset}"
+            since, until = layout.stored(first + layout.offset), layout.stored(end + layout.offset)
+            return f"{column} >= {since} AND {column} < {until}"
 
         first, end = 1, wanted.now + when.DAY + 1
         since = first if wanted.since is None else max(first, wanted.since)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from lspipe import live
+from lspipe.browsers import safariplaces, webkit
 from lspipe.browsers.known import BESIDE, BROWSERS, FILES, Browser
 
 _NAMES_MOST = 32 << 20
@@ -31,7 +32,9 @@ _SIGNS = {
 }
 #: What changes when a profile is used.
 _AGES = {"chromium": ("History", "History-wal", "Bookmarks", "AccountBookmarks", "Sessions"),
-         "firefox": ("places.sqlite", "places.sqlite-wal", "sessionstore.jsonlz4", "sessionstore-backups")}
+         "firefox": ("places.sqlite", "places.sqlite-wal", "sessionstore.jsonlz4", "sessionstore-backups"),
+         "safari": ("History.db", "History.db-wal", "Bookmarks.plist"), "orion": ("history", "history-wal"),
+         "epiphany": ("ephy-history.db", "ephy-history.db-wal", "session_state.xml")}
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ def engine_of(browser: str | None, path: str) -> str:
     """The engine of a browser that the table names, else of the profile's files."""
     known = next((one.engine for one in BROWSERS if one.name == browser), None)
     if known is None:
-        known = "firefox" if os.path.lexists(os.path.join(path, "places.sqlite")) else "chromium"
+        signs = (("firefox", "places.sqlite"), ("safari", "History.db"), ("epiphany", "ephy-history.db"),
+                 ("orion", "favourites.plist"))
+        known = next((engine for engine, sign in signs if os.path.lexists(os.path.join(path, sign))), "chromium")
     return known
 
 
@@ -73,8 +78,7 @@ def discover(home: str, environ: Mapping[str, str], platform: str = sys.platform
     taken: set[tuple[str, str]] = set()
     for browser in BROWSERS:
         for root, kind in _roots(browser, home, environ, platform):
-            listed = _firefox if browser.engine == "firefox" else _chromium_profiles
-            for profile in listed(browser, root):
+            for profile in _LISTED[browser.engine](browser, root):
                 with contextlib.suppress(OSError):
                     facts = os.stat(profile.path)
                     if (facts.st_dev, facts.st_ino) not in found and stat.S_ISDIR(facts.st_mode):
@@ -85,16 +89,19 @@ def discover(home: str, environ: Mapping[str, str], platform: str = sys.platform
 
 def _roots(browser: Browser, home: str, environ: Mapping[str, str], platform: str) -> Iterator[tuple[str, str]]:
     """(existing root, what kind of installation it belongs to)."""
-    bases = {"home": [home], "config": [os.path.join(home, ".config")], "mac": []}
+    library = os.path.join(home, "Library")
+    bases = {"home": [home], "config": [os.path.join(home, ".config")], "data": [os.path.join(home, ".local/share")]}
     if platform == "darwin":
-        bases = {"home": [], "config": [], "mac": [os.path.join(home, "Library/Application Support")]}
-    elif os.path.isabs(environ.get("XDG_CONFIG_HOME", "")):
-        bases["config"].insert(0, environ["XDG_CONFIG_HOME"])
+        bases = {"mac": [os.path.join(library, "Application Support")], "library": [library]}
+    else:
+        for base, variable in (("config", "XDG_CONFIG_HOME"), ("data", "XDG_DATA_HOME")):
+            if os.path.isabs(environ.get(variable, "")):
+                bases[base].insert(0, environ[variable])
     seen = set()
     for pattern in browser.roots:
         kind, _, rest = pattern.partition("/")
         package = "snap" if rest.startswith("snap/") else "flatpak" if rest.startswith(".var/") else kind
-        for base in bases[kind]:
+        for base in bases.get(kind, ()):
             for root in _expand(base, rest):
                 real = os.path.realpath(root)
                 if real not in seen and os.path.isdir(real):
@@ -284,7 +291,36 @@ def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
                     names.update(group_names(root))
                 break
         else:
-            names = {path: local_state(above).get(directory, "")}
+            listed = webkit.orion_names(above, _small) if webkit.is_orions(above) else local_state(above)
+            names = {path: listed.get(directory, "")}
+            if groups and safariplaces.is_made(path):
+                names[path] = safari_name(path) or ""
         if names.get(path):
             found[path] = names[path]
     return found
+
+
+# ---- Safari, Orion, GNOME Web
+
+
+def _webkit(browser: Browser, root: str) -> Iterator[Profile]:
+    for directory, name, path, default in webkit.listed(browser.engine, root, _small):
+        label = _text(directory)
+        yield Profile(browser.name, browser.engine, root, label, name or label, os.path.realpath(path), default)
+
+
+_LISTED = {"chromium": _chromium_profiles, "firefox": _firefox, "safari": _webkit, "orion": _webkit,
+           "epiphany": _webkit}
+
+
+def safari_name(path: str) -> str | None:
+    """What a Safari profile that a person made is called, from the database of tabs: only after a grant."""
+    from lspipe import snapshot
+    from lspipe.browsers import safaritabs
+
+    above = os.path.dirname(os.path.dirname(path))
+    with contextlib.suppress(snapshot.Unusable, OSError, *snapshot.FAULTS), \
+            contextlib.closing(snapshot.open_all(os.path.join(above, "SafariTabs.db"))) as source, \
+            contextlib.closing(snapshot.connect(source, tables=("bookmarks",))) as conn:
+        return safaritabs.profile_name(conn, os.path.basename(path))
+    return None

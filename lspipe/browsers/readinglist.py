@@ -17,16 +17,18 @@ _STATES = {0: "unread", 1: "read", 2: "unseen"}
 
 
 class Reading(NamedTuple):
-    """An entry. `state` is unread (opened once), read or unseen (never opened); times as in a bookmark."""
+    """An entry. `state` is unread (opened once), read or unseen (never opened), None where its browser does not say;
+    times as in a bookmark; `text` is how the page begins."""
 
     url: str
     title: str | None
-    state: str
+    state: str | None
     added: int | None
     quality: str | None
     changed: int | None
     first_read: int | None
-    origin: str
+    origin: str | None
+    text: str | None = None
 
 
 def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]:
@@ -51,7 +53,7 @@ def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]
 
 def searched(entry: Reading) -> list[words.Field]:
     """The searched parts of an entry."""
-    return ranking.fields(entry.url, entry.title or "")
+    return ranking.fields(entry.url, entry.title or "", entry.text or "")
 
 
 def _entry(value: bytes, key: bytes, origin: str, now: int) -> Reading | None:

@@ -153,16 +153,18 @@ def download(one: Granted, found: "Download") -> Row:
     return _finish(made, found.ended, found.quality, False, one, "local", meta)
 
 
-def reading(one: Granted, entry: "Reading") -> Row:
+def reading(one: Granted, entry: "Reading", query: "Query", max_chars: int) -> Row:
     """The row of an entry of the reading list, without what only a list of results knows."""
     meta: dict[str, Any] = {
-        "status": "read" if entry.state == "read" else "unread",
-        "opened": None if entry.state == "read" else entry.state == "unread",
+        "status": None if entry.state is None else "read" if entry.state == "read" else "unread",
+        "opened": None if entry.state in ("read", None) else entry.state == "unread",
         "read_at": None if entry.first_read is None else when.rfc3339(entry.first_read),
     }
     url = _cut(entry.url, meta)
     number = row.identify(READING, one.browser, one.profile, url)
     made = _row(number, READING, entry.title and entry.title[:_TITLE], url)
+    if entry.text:
+        made |= _texts(entry.text[:_URL], query, max_chars)
     return _finish(made, entry.added, entry.quality, False, one, entry.origin, meta)
 
 

@@ -7,11 +7,11 @@ and times; one that cannot be read gives way to the next.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 
 from lspipe import live
-from lspipe.browsers import closedtabs, sessionstore, snss
-from lspipe.browsers.tab import Tab, first_usable
+from lspipe.browsers import closedtabs, sessionstore, snss, webkitsessions
+from lspipe.browsers.opened import Connect, Found, Opened
+from lspipe.browsers.tab import first_usable
 from lspipe.live import Unusable
 
 _FOLDER, _ENCRYPTED = "Sessions", "Sessions_Encrypted"
@@ -23,43 +23,31 @@ _OPENED = 6
 _LATER = 60_000_000_000
 
 
-@dataclass
-class Opened:
-    """Open files by name: `stores` in the order to try them, then Zen's `sidebars`, and the list of containers."""
-
-    closed: bool
-    stores: dict[str, int] = field(default_factory=dict)
-    sidebars: dict[str, int] = field(default_factory=dict)
-    containers: int | None = None
-    failures: list[Unusable] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Found:
-    """Tabs, when their file was written (µs since 1970), the newer files that could not be read, and remarks."""
-
-    tabs: list[Tab]
-    saved: int
-    failures: list[Unusable]
-    notes: list[str]
-
-
-def open_files(engine: str, folder: int, closed: bool, stack: ExitStack) -> Opened:
-    """Open what says which tabs are open, or were `closed`, in the open profile `folder`; `stack` closes it.
+def open_files(engine: str, folder: int, closed: bool, stack: ExitStack, path: str = "") -> Opened:
+    """Open what says which tabs are open, or were `closed`, in the profile at `path`, open as `folder`; `stack` closes
+    it.
 
     Raises Unusable where there is nothing, or nothing that may be read.
     """
-    opened = Opened(closed)
-    if engine == "firefox":
+    opened = Opened(closed, path)
+    if engine in webkitsessions.ENGINES:
+        webkitsessions.open_files(opened, engine, folder, stack)
+    elif engine == "firefox":
         _open_stores(opened, folder, stack)
     else:
         _open_sessions(opened, folder, snss.CLOSED if closed else snss.OPEN, stack)
     return opened
 
 
-def read(engine: str, opened: Opened, now: int) -> Found:
-    """The tabs of the newest file that can be read. Raises Unusable."""
+def read(
+    engine: str, opened: Opened, now: int, stop: Callable[[], bool] = live.never, connect: Connect | None = None,
+) -> Found:
+    """The tabs of the newest file that can be read. Raises Unusable, and Late where `stop` says yes.
+
+    `connect` is what Safari's database is opened with; then FAULTS go through as well.
+    """
+    if engine in webkitsessions.ENGINES:
+        return webkitsessions.read(engine, opened, now, stop, connect)
     return (_read_stores if engine == "firefox" else _read_sessions)(opened, now)
 
 

@@ -7,9 +7,9 @@ QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- b
 bookmark matches when any word does, and comes first the more of the query it covers. Without words the bookmarks
 that were added last come first; --since and --until are about the time when they were added.
 
-Chromium's account bookmarks are searched as well, each bookmark once. What is pinned in Arc's sidebar counts as a
-bookmark: meta.pinned says so, and meta.workspace is its space. Firefox's tags are in meta.tags; a browser
-without tags has folders, and --tag is then the name of one.
+Chromium's account bookmarks are searched as well, each bookmark once, and so is the one file of all Safari profiles.
+What is pinned in Arc's sidebar counts as a bookmark: meta.pinned says so, and meta.workspace is its space. Tags of
+Firefox and GNOME Web are in meta.tags; a browser without tags has folders, and --tag is then the name of one.
 """
 
 import contextlib
@@ -53,14 +53,22 @@ class Opened(NamedTuple):
 
 def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
     """Open the files of each profile."""
+    from lspipe.browsers import profiles
+
     opened = []
+    shared = granted.Shared(run)
     for one in run.reach.given:
         if one.engine == "firefox":
             source = granted.database(run, made.BOOKMARKS, one)
             if source is not None:
                 opened.append(Opened(one, source, {}))
-        else:
+        elif one.engine == "chromium":
             opened.append(Opened(one, None, _files(run, one)))
+        else:
+            name = profiles.files(one.engine, made.BOOKMARKS)[0]
+            fd = granted.file(run, made.BOOKMARKS, one, name)
+            if fd is not None and not shared.known(one, fd):
+                opened.append(Opened(one, None, {name: fd}))
     run.reach.given = opened
 
 
@@ -131,7 +139,7 @@ def _in_scope(opts: SimpleNamespace, run: runner.Run, one: Granted, mark: "Bookm
 
     return (
         bookmark.added_within(mark, run.since, run.until)
-        and all(bookmark.has_tag(mark, name, one.engine == "firefox") for name in opts.tag)
+        and all(bookmark.has_tag(mark, name, one.engine in ("firefox", "epiphany")) for name in opts.tag)
         and (not opts.folder or any(bookmark.in_folder(mark, name) for name in opts.folder))
     )
 
@@ -139,12 +147,17 @@ def _in_scope(opts: SimpleNamespace, run: runner.Run, one: Granted, mark: "Bookm
 def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     """All bookmarks of a profile; what cannot be read of it is said."""
     from lspipe import snapshot
-    from lspipe.browsers import arcsidebar, bookmark, bookmarks_json, firefox
+    from lspipe.browsers import arcsidebar, bookmark, bookmarks_json, engines, firefox
 
     if one.source is not None:
         with granted.tolerant(run, made.BOOKMARKS, one.profile, one.source.name), contextlib.closing(
                 granted.connect(run, one.source, firefox.BOOKMARK_TABLES, snapshot.MEMORY)) as conn:
             yield from firefox.bookmarks(conn, run.now)
+        return
+    if one.profile.engine != "chromium":
+        for name, fd in one.files.items():
+            with granted.tolerant(run, made.BOOKMARKS, one.profile, name):
+                yield from engines.bookmarks(one.profile.engine, fd, name, run.now, run.clock.expired)
         return
     found: dict[str, list[Bookmark]] = {}
     for name, fd in one.files.items():

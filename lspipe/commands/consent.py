@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 import click
 
-from lspipe import access, consent, offer, options, paths, runner, stream, terminal, when
+from lspipe import access, consent, fulldisk, offer, options, paths, runner, stream, terminal, when
 from lspipe.browsers import known, profiles
 from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
@@ -179,7 +179,8 @@ def _entries(path: str) -> list[str]:
 
 
 def _cannot_grant(path: str, error: OSError) -> Precondition:
-    return Precondition(f"cannot grant '{options.printable(path)}': {(error.strerror or '').lower()}")
+    return Precondition(f"cannot grant '{options.printable(path)}': {(error.strerror or '').lower()}",
+                        fulldisk.hint(error.errno, path))
 
 
 def _profiles(terms: Grant, names: Sequence[str], found: Sequence[offer.Found]) -> list[Grant]:

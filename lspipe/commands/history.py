@@ -42,8 +42,8 @@ from lspipe.narrow import grant_command
 from lspipe.row import Row
 
 if TYPE_CHECKING:
+    from lspipe.browsers.opened import Opened
     from lspipe.browsers.pages import History, Page
-    from lspipe.browsers.sessionfiles import Opened
     from lspipe.words import Query
 
 READS, EMITS, ZONE = None, "row", "local"
@@ -102,6 +102,9 @@ def _session(run: runner.Run, one: Granted, tabs: Granted | None) -> "Opened | N
     """The open session files; that there are none to be read is said, and the history goes on without them."""
     from lspipe.browsers import sessionfiles
 
+    if one.engine not in ("chromium", "firefox"):
+        run.report.note(f"{one.label}: its browser keeps no back and forward lists that can be read")
+        return None
     if tabs is None:
         command = grant_command("browser", one.label, made.TABS)
         run.report.skip(f"cannot look at the open tabs of '{one.label}': no consent", "no-consent", command,
@@ -150,18 +153,18 @@ def _histories(
 ) -> Iterator[tuple[Source, "History"]]:
     """The histories that can be read, each in a connection of its own, and behind it what its tabs have besides."""
     from lspipe import snapshot
-    from lspipe.browsers import chromium, firefox, pages
+    from lspipe.browsers import engines, pages
     from lspipe.browsers.layout import Wanted
 
     room = snapshot.MEMORY  # For all profiles together.
     for one in run.reach.given:
-        engine = firefox if one.profile.engine == "firefox" else chromium
+        tables, layout = engines.history(one.profile.engine)
         devices = () if opts.device is None else tuple(one.names.ids(opts.device))
         wanted = Wanted(run.now, run.since, run.until, opts.origin, opts.everything, opts.device, devices)
         with granted.tolerant(run, made.HISTORY, one.profile, one.database.name):
-            conn = stack.enter_context(contextlib.closing(granted.connect(run, one.database, engine.TABLES, room)))
+            conn = stack.enter_context(contextlib.closing(granted.connect(run, one.database, tables, room)))
             room = max(0, room - one.database.size)
-            history = pages.History(conn, engine.layout(conn), wanted)
+            history = pages.History(conn, layout(conn), wanted)
             more = None if one.session is None else _beside(run, one.profile, one.session, history)
             yield one, history
             if more is not None:

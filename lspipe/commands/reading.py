@@ -1,4 +1,4 @@
-"""List and search the reading list of every granted Chromium profile, unread and read.
+"""List and search the reading list of every granted profile, unread and read.
 
     $ ls-reading
     $ ls-reading --unread rust
@@ -6,8 +6,9 @@
 QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- before a query that begins with -.
 Without words the entries that were added last come first; --since and --until are about the time when they were added.
 
-meta.status is unread or read, and meta.opened says whether the browser has seen an unread one opened. Firefox has no
-reading list.
+meta.status is unread or read, and meta.opened says whether the browser has seen an unread one opened. In Safari what
+was opened is read; Orion does not tell. The snippet is how the page begins, where the list holds that. Firefox and
+GNOME Web have no reading list.
 """
 
 from collections.abc import Iterator
@@ -49,9 +50,16 @@ def opening(_opts: SimpleNamespace, run: runner.Run) -> None:
     from lspipe.browsers import profiles, syncstore
 
     asked, opened = run.reach.given, []
+    shared = granted.Shared(run)
     for one in asked:
         if not profiles.files(one.engine, made.READING):
             run.report.note(f"{one.label}: its browser has no reading list")
+            continue
+        if one.engine != "chromium":
+            name = profiles.files(one.engine, made.READING)[0]
+            fd = granted.file(run, made.READING, one, name)
+            if fd is not None and not shared.known(one, fd):
+                opened.append(Opened(one, {name: fd}))
             continue
         try:
             opened.append(Opened(one, syncstore.open_files(one.folder, run.closing)))
@@ -67,7 +75,8 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     from lspipe.browsers import listed, readinglist
 
     query, common = made.asked(run, opts.words)
-    kind = listed.Kind["Reading"](made.READING, readinglist.searched, lambda one: one.added, made.reading)
+    kind = listed.Kind["Reading"](made.READING, readinglist.searched, lambda one: one.added,
+                                  lambda profile, one: made.reading(profile, one, query, opts.max_chars))
     found = ((one.profile, _entries(opts, run, one)) for one in run.reach.given)
     yield from listed.ranked(kind, found, query, common, opts.all_terms)
     if run.reach.given:
@@ -76,12 +85,17 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 
 def _entries(opts: SimpleNamespace, run: runner.Run, one: Opened) -> "list[Reading]":
     """The entries of a profile that are in scope; what cannot be read of it is said."""
-    from lspipe.browsers import listed, readingfiles
+    from lspipe.browsers import engines, listed, readingfiles
 
     entries: list[Reading] = []
     with granted.tolerant(run, made.READING, one.profile, "the reading list"):
         if not run.clock.expired():
-            found, broken = readingfiles.read(one.files, run.now)
+            if one.profile.engine == "chromium":
+                found, broken = readingfiles.read(one.files, run.now)
+            else:
+                found, broken = [], 0
+                for name, fd in one.files.items():
+                    found += engines.reading(one.profile.engine, fd, name, run.now, run.clock.expired)
             entries = [entry for entry in found if listed.within(entry.added, run.since, run.until)
                        and not (opts.unread and entry.state == "read")]
             if broken:

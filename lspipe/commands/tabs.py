@@ -8,13 +8,14 @@ QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- b
 tab matches when any word does, and comes first the more of the query it covers. Without words the tabs that were
 looked at last come first; --since and --until are about the time when they were.
 
-The browser need not run and notices nothing; private windows are in no file. Files lag behind: Chromium writes after
-some 3 seconds, Firefox after 15, and meta.saved_at says when. A tab whose title the file does not hold gets it from
-the history, if that is granted too, and meta.title_from says so. Pages of the browser itself are left out without
---all.
+The browser need not run and notices nothing; private windows are in no file, and where Safari's say so they are left
+out. Files lag behind: Chromium writes after some 3 seconds, Firefox after 15, GNOME Web after one, and meta.saved_at
+says when. A tab whose title the file does not hold gets it from the history, if that is granted too, and
+meta.title_from says so. Pages of the browser itself are left out without --all.
 
 --device NAME lists what is open on another device instead, as far as sync has brought it here: by the device's name,
-by the first characters of its id, or `all` of them. meta.device and meta.device_id say which one it is.
+by the first characters of its id, or `all` of them. meta.device and meta.device_id say which one it is. Safari counts
+this machine among its devices.
 """
 
 import contextlib
@@ -34,7 +35,7 @@ from lspipe.live import Source, Unusable
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    from lspipe.browsers.sessionfiles import Opened
+    from lspipe.browsers.opened import Opened
     from lspipe.browsers.tab import Tab
 
 READS, EMITS, ZONE = None, "row", "local"
@@ -78,7 +79,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
 
 def opening(opts: SimpleNamespace, run: runner.Run) -> None:
     """Open the session files of each profile, and the history that may have their titles."""
-    from lspipe.browsers import profiles, sessionfiles
+    from lspipe.browsers import profiles, sessionfiles, titles
 
     asked, histories = run.reach.given
     if opts.device is not None:
@@ -89,12 +90,12 @@ def opening(opts: SimpleNamespace, run: runner.Run) -> None:
     opened = []
     for one in asked:
         try:
-            files = sessionfiles.open_files(one.engine, one.folder, opts.closed, run.closing)
+            files = sessionfiles.open_files(one.engine, one.folder, opts.closed, run.closing, one.path)
         except Unusable as error:
             granted.leave_out(run, made.TABS, one, error)
             continue
         history = None
-        if one.label in folders:
+        if one.label in folders and one.engine in titles.PAGES:
             with contextlib.suppress(Unusable):
                 history = Source(folders[one.label], profiles.files(one.engine, made.HISTORY)[0])
                 run.closing.callback(history.close)
@@ -125,12 +126,15 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 
 def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile) -> list[Shown]:
     """The tabs of a profile that are in scope; what cannot be read of it is said."""
+    from lspipe import snapshot
     from lspipe.browsers import sessionfiles
 
     if run.clock.expired():
         return []
     with granted.tolerant(run, made.TABS, one.profile, "the session file"):
-        found = sessionfiles.read(one.profile.engine, one.files, run.now)
+        found = sessionfiles.read(
+            one.profile.engine, one.files, run.now, run.clock.expired,
+            lambda source, tables: granted.connect(run, source, tables, snapshot.MEMORY))
         for note in found.notes:
             run.report.note(f"{one.profile.label}: {note}")
         for failure in found.failures:

@@ -338,3 +338,7 @@ def test_engine_of_a_browser_that_is_not_in_the_table(tmp_path: Path) -> None:
     assert profiles.engine_of("mullvad", str(tmp_path)) == "firefox"
     assert profiles.engine_of("helium", str(tmp_path / "x")) == "chromium"
     assert profiles.engine_of("edge", str(tmp_path)) == "chromium"
+    for sign, engine in (("History.db", "safari"), ("ephy-history.db", "epiphany"), ("favourites.plist", "orion")):
+        (tmp_path / engine).mkdir()
+        (tmp_path / engine / sign).touch()
+        assert profiles.engine_of("other", str(tmp_path / engine)) == engine

@@ -1,0 +1,259 @@
+"""Safari's open tabs of one profile, from the SafariTabs.db that all of them share, and those of other devices (pure).
+
+Safari 15 and later keep windows, tab groups, tabs and profiles in one database (WebBookmarkTabCollection of
+WebBookmarks.framework): tabs and groups are rows of `bookmarks`, a tab's parent is its group, a profile is a folder
+of subtype 2. A window is listed if it says itself that it is not private, and its tabs if window and group are the
+profile's own: whatever cannot be told is left out, and counted.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from lspipe import when
+from lspipe.browsers import plist
+from lspipe.browsers.cursor import Cursor, as_text
+from lspipe.browsers.safari import DEFAULT, Stop
+from lspipe.browsers.syncedtabs import Synced
+from lspipe.browsers.tab import Device, Entry, Group, Tab
+from lspipe.confine import columns
+from lspipe.live import Unusable, never
+
+TABLES = ("bookmarks", "windows", "windows_tab_groups", "windows_unnamed_tab_groups")
+_FOLDER, _PROFILE = 1, 2
+_ROOT = 0
+_DEEPEST = 50
+_BLOB = 1 << 20
+_WINDOWS = ("id", "uuid", "active_tab_group_id", "active_profile_id", "local_tab_group_id", "private_tab_group_id",
+            "is_last_session", "date_closed", "extra_attributes")
+_ROWS = ("id", "parent", "type", "subtype", "title", "url", "order_index", "external_uuid", "server_id", "deleted")
+_BLOBS = ("extra_attributes", "local_attributes")
+
+Row = dict[str, Any]
+
+
+def profile_name(conn: sqlite3.Connection, folder: str) -> str | None:
+    """What the profile whose folder has this name is called; None where that is not told. Raises FAULTS."""
+    rows = _rows(Cursor(conn), conn)
+    number = _profile(rows, folder)
+    return None if number is None else as_text(rows[number]["title"]) or None
+
+
+def tabs(conn: sqlite3.Connection, folder: str, now: int) -> tuple[list[Tab], list[str]]:
+    """(the open tabs of a profile, window by window, and remarks on what was left out).
+
+    `folder` is the name of the profile's folder, or "DefaultProfile". Raises Unusable, and FAULTS where it is
+    interrupted.
+    """
+    have, windows = columns(conn, "bookmarks"), columns(conn, "windows")
+    if not {"id", "parent", "type", "title", "url"} <= have or not {"id", "active_tab_group_id"} <= windows:
+        raise Unusable("failed", "'SafariTabs.db' has no bookmarks and windows: another schema")
+    cursor = Cursor(conn)
+    store = _Store(cursor, conn, folder)
+    found, unclear, nobodys = [], 0, 0
+    shown = _open(list(_select(cursor, "windows", _WINDOWS, windows)))
+    for window in shown:
+        private = store.is_private(window)
+        if private is None:
+            unclear += 1
+        own = store.is_own(window) if private is False else False
+        if own:
+            found.append(window)
+        nobodys += own is None
+    listed: list[Tab] = []
+    for number, window in enumerate(found, start=1):
+        listed += store.tabs(window, number, now)
+    notes = _notes(unclear)
+    if nobodys:
+        notes.append(f"{nobodys} windows are left out: it cannot be told of which profile they are")
+    if cursor.damaged:
+        raise Unusable("failed", "a part of 'SafariTabs.db' is damaged")
+    return listed, notes
+
+
+def _notes(unclear: int) -> list[str]:
+    return [f"{unclear} windows are left out: it cannot be told that they are not private"] if unclear else []
+
+
+CLOUD_TABLES = ("cloud_tabs", "cloud_tab_devices")
+
+
+def profiles(conn: sqlite3.Connection) -> int:
+    """How many profiles there are. Raises FAULTS."""
+    return sum(row["type"] == _FOLDER and row["subtype"] == _PROFILE for row in _rows(Cursor(conn), conn).values())
+
+
+def cloud_tabs(conn: sqlite3.Connection, now: int) -> Synced:
+    """The tabs of a CloudTabs.db, device by device: those that iCloud brought, and sent. Raises Unusable, FAULTS."""
+    have, devices = columns(conn, "cloud_tabs"), columns(conn, "cloud_tab_devices")
+    if not {"url", "device_uuid"} <= have or not {"device_uuid", "device_name"} <= devices:
+        raise Unusable("failed", "'CloudTabs.db' has no cloud_tabs: another schema")
+    asked = ", ".join(f"t.{name}" if name in have else "NULL"
+                      for name in ("tab_uuid", "title", "url", "is_pinned", "last_viewed_time"))
+    cursor = Cursor(conn)
+    found: list[Tab] = []
+    listed: dict[Any, Device] = {number: Device(as_text(number), as_text(name) or None) for number, name in cursor.each(
+        "SELECT device_uuid, device_name FROM cloud_tab_devices ORDER BY device_name, device_uuid")}
+    last, number, index = None, 0, 0
+    for device, key, title, url, pinned, seen in cursor.each(
+            f"SELECT d.device_uuid, {asked} FROM cloud_tabs t JOIN cloud_tab_devices d"
+            " ON d.device_uuid = t.device_uuid ORDER BY d.device_name, d.device_uuid, t.rowid"):
+        number, index = (number, index + 1) if device == last else (number + 1, 0)
+        last = device
+        if as_text(url) and device in listed:
+            at, quality = (None, "missing") if not seen else when.from_mac(seen, now)
+            found.append(Tab(Entry(as_text(url), as_text(title) or None), window=number, index=index,
+                             pinned=pinned == 1, key=as_text(key) or None, last_active=at, quality=quality,
+                             device=listed[device]))
+    if cursor.damaged:
+        raise Unusable("failed", "a part of 'CloudTabs.db' is damaged")
+    return Synced(found, list(listed.values()), 0)
+
+
+def _select(cursor: Cursor, table: str, names: tuple[str, ...], have: frozenset[str]) -> Iterator[Row]:
+    """Rows with these columns, None for one that is not there."""
+    asked = ", ".join(name if name in have else "NULL" for name in names)
+    for values in cursor.each(f"SELECT {asked} FROM {table} ORDER BY id"):
+        yield dict(zip(names, values, strict=True))
+
+
+def _rows(cursor: Cursor, conn: sqlite3.Connection) -> dict[int, Row]:
+    return {row["id"]: row for row in _select(cursor, "bookmarks", _ROWS, columns(conn, "bookmarks"))
+            if not row["deleted"]}
+
+
+def _profile(rows: dict[int, Row], folder: str) -> int | None:
+    """The row of the profile whose folder has this name."""
+    wanted = folder.casefold()
+    return next((number for number, row in rows.items() if row["type"] == _FOLDER and row["subtype"] == _PROFILE
+                 and wanted in (as_text(row["external_uuid"]).casefold(), as_text(row["server_id"]).casefold())), None)
+
+
+def _open(windows: list[Row]) -> list[Row]:
+    """The windows that are open; where none is, those of the last session."""
+    return [one for one in windows if one["date_closed"] is None] or [one for one in windows if one["is_last_session"]]
+
+
+def _attributes(blob: object, name: str) -> Row | None:
+    """A property list in a column; None where there is none, or a broken one."""
+    if not isinstance(blob, bytes) or not blob or len(blob) > _BLOB:
+        return None
+    try:
+        value = plist.read(blob, name)
+    except Unusable:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class _Store:
+    """The rows of one database, and which of them are one profile's."""
+
+    def __init__(self, cursor: Cursor, conn: sqlite3.Connection, folder: str) -> None:
+        self._cursor = cursor
+        self._rows = _rows(cursor, conn)
+        self._default = folder == DEFAULT
+        self._own = _profile(self._rows, folder)
+        self._profiles = {number for number, row in self._rows.items()
+                          if row["type"] == _FOLDER and row["subtype"] == _PROFILE}
+        self._blobs = [name for name in _BLOBS if name in columns(conn, "bookmarks")]
+        self._private: set[Any] = set()
+        if "private_tab_group_id" in columns(conn, "windows"):
+            self._private = cursor.ids("SELECT private_tab_group_id FROM windows")
+        self._active: dict[tuple[Any, Any], Any] = {}
+        if {"window_id", "tab_group_id", "active_tab_id"} <= columns(conn, "windows_tab_groups"):
+            self._active = {(window, group): tab for window, group, tab in cursor.each(
+                "SELECT window_id, tab_group_id, active_tab_id FROM windows_tab_groups")}
+        self._unnamed: set[tuple[Any, Any]] = set()
+        if {"window_id", "tab_group_id"} <= columns(conn, "windows_unnamed_tab_groups"):
+            self._unnamed = set(cursor.each("SELECT window_id, tab_group_id FROM windows_unnamed_tab_groups"))
+        self._children: dict[Any, list[Row]] = {}
+        for row in self._rows.values():
+            if row["type"] != _FOLDER:
+                self._children.setdefault(row["parent"], []).append(row)
+
+    def is_private(self, window: Row) -> bool | None:
+        """Whether a window is a private one; None where it does not say."""
+        if window["active_tab_group_id"] in self._private:
+            return True
+        said = (_attributes(window["extra_attributes"], "window") or {}).get("IsPrivateWindow")
+        return said if isinstance(said, bool) else None
+
+    def is_own(self, window: Row) -> bool | None:
+        """Whether it is a window of the profile, and shows a group of it; None where it has no profile."""
+        group = window["active_tab_group_id"]
+        owner = window["active_profile_id"]
+        if owner is None:  # Before there were profiles; else the window's own attributes know.
+            named = (_attributes(window["extra_attributes"], "window") or {}).get("ProfileUUID")
+            owner = _profile(self._rows, named) if isinstance(named, str) else None
+            if owner is None and (isinstance(named, str) and named != DEFAULT or self._profiles - {self._own}):
+                return None
+        if not self._is_me(owner):
+            return False
+        if group == window["local_tab_group_id"] or (window["id"], group) in self._unnamed:
+            return True
+        at, steps = group, 0
+        while at in self._rows and at not in self._profiles and steps < _DEEPEST:
+            at = self._rows[at]["parent"]
+            steps += 1
+        if at in self._profiles:
+            return self._is_me(at)
+        return at in (_ROOT, None) and self._is_me(None)
+
+    def _is_me(self, profile: int | None) -> bool:
+        return self._default if profile is None else profile == self._own
+
+    def tabs(self, window: Row, number: int, now: int) -> Iterator[Tab]:
+        """The tabs of a window's active group."""
+        group = window["active_tab_group_id"]
+        rows = sorted(self._children.get(group, ()), key=lambda row: (_order(row["order_index"]), row["id"]))
+        blobs = self._read_blobs([row["id"] for row in rows])
+        folder = self._rows.get(group)
+        own = folder is None or group == window["local_tab_group_id"] or (window["id"], group) in self._unnamed
+        named = None
+        if folder is not None and not own and as_text(folder["title"]):
+            named = Group(as_text(folder["external_uuid"]) or str(group), as_text(folder["title"]))
+        for index, row in enumerate(rows):
+            extra, local = blobs.get(row["id"], ({}, {}))
+            url = as_text(row["url"]) or plist.text(extra.get("LocalURL"))
+            if url:
+                seen = extra.get("DateLastViewed", local.get("LastVisitTime"))
+                last, quality = (None, "missing") if seen is None else plist.time(seen, now)
+                yield Tab(Entry(url, as_text(row["title"]) or plist.text(extra.get("LocalTitle"))), window=number,
+                          index=index, active=self._active.get((window["id"], group)) == row["id"], group=named,
+                          key=as_text(row["external_uuid"]) or None, last_active=last, quality=quality)
+
+    def _read_blobs(self, ids: list[int]) -> dict[int, tuple[Row, Row]]:
+        """The attributes of tabs: those that are synced and those of this machine."""
+        if not self._blobs:
+            return {}
+        columns = ", ".join(name if name in self._blobs else "NULL" for name in _BLOBS)
+        return {number: (_attributes(extra, "tab") or {}, _attributes(local, "tab") or {})
+                for number, extra, local in self._cursor.among(ids, f"SELECT id, {columns} FROM bookmarks WHERE id IN")}
+
+
+def _order(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def last_session(data: bytes, name: str, now: int, stop: Stop = never) -> tuple[list[Tab], list[str]]:
+    """The same of the LastSession.plist of Safari 14 and older, which has no profiles. Raises Unusable."""
+    windows = plist.dictionary(plist.read(data, name, stop)).get("SessionWindows")
+    if not isinstance(windows, list):
+        raise Unusable("failed", f"'{name}' has no windows: another format")
+    listed: list[Tab] = []
+    number = unclear = 0
+    for window in map(plist.dictionary, windows):
+        if window.get("IsPrivateWindow") is not False:
+            unclear += window.get("IsPrivateWindow") is not True
+            continue
+        number += 1
+        chosen = window.get("SelectedTabIndex")
+        for index, one in enumerate(map(plist.dictionary, plist.array(window.get("TabStates")))):
+            url = plist.text(one.get("TabURL"))
+            if url:
+                seen = one.get("LastVisitTime")
+                last, quality = (None, "missing") if seen is None else plist.time(seen, now)
+                listed.append(Tab(Entry(url, plist.text(one.get("TabTitle"))), window=number, index=index,
+                                  active=index == chosen, key=plist.text(one.get("TabUUID")),
+                                  last_active=last, quality=quality))
+    return listed, _notes(unclear)
