@@ -152,7 +152,7 @@ def test_a_grant_of_arcs_bookmarks_says_that_it_opens_the_sidebar(
     terms = Grant("browser", browser="arc", profile="Default", data=("history", "bookmarks"), path=str(arc(bare)))
     asked = list(offer.question([terms], found, {}, "consent.json"))
     assert "    bookmarks: Bookmarks, AccountBookmarks, ../../StorableSidebar.json" in asked
-    assert "    history: History" in asked
+    assert "    history: History, Sync Data/LevelDB" in asked
 
 
 # ---- Firefox's children
