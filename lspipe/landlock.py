@@ -8,6 +8,7 @@ already open, and pipes, sockets and memory files reached through /proc/self/fd.
 """
 
 import errno
+import functools
 import os
 import stat
 import struct
@@ -46,6 +47,7 @@ WRITE = READ | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOV
 ENTRIES = MAKE_DIR | REMOVE_DIR
 
 
+@functools.cache
 def version(kernel: Kernel) -> int:
     """The ABI that the running kernel offers; 0 where it has none or it is switched off."""
     return max(0, kernel(_CREATE_RULESET, 0, 0, _VERSION)[0])

@@ -62,6 +62,7 @@ class Query:
     raw: bool = False
     timeout: float = DEADLINE
     max_chars: int | None = None
+    require_sandbox: bool = False
 
 
 def expand(names: Sequence[str]) -> tuple[str, ...]:
@@ -133,7 +134,15 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
         sources.append(Stage(info.command, _source_argv(query, name, _scope(query, info, usable, granted)), name))
         asked.append(name)
     caps = default_caps(query, asked)
-    return Planned(Plan(tuple(sources), _transforms(query, caps), tuple(remarks)), tuple(asked), tuple(refused), caps)
+    stages = Plan(tuple(sources), _transforms(query, caps), tuple(remarks))
+    if query.require_sandbox:
+        stages = replace(stages, sources=_demanding(stages.sources), transforms=_demanding(stages.transforms))
+    return Planned(stages, tuple(asked), tuple(refused), caps)
+
+
+def _demanding(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages with --require-sandbox: each locks itself down alone, so each must know."""
+    return tuple(replace(stage, argv=("--require-sandbox", *stage.argv)) for stage in stages)
 
 
 def _scope(query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Narrowed) -> Sequence[str]:

@@ -188,6 +188,7 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
             run.report.codes.add(Exit.USAGE)
             os.write(2, tool.cli.short_help_text(click.Context(tool.cli, info_name=tool.name)).encode())
             return
+    demand_sandbox(run)
     if tool.reach is not None:
         run.reach = tool.reach(run.options, run)
     if tool.sweeps:
@@ -239,16 +240,33 @@ def rules(run: Run) -> sandbox.Rules:
     )
 
 
+def demand_sandbox(run: Run, signals: bool = False) -> None:
+    """Raise Precondition where --require-sandbox is given and the kernel offers less for files and sockets, with
+    `signals` for them as well: before anything is looked at."""
+    if run.options.require_sandbox:
+        state = sandbox.offered()
+        _refuse_less(_weak(state, not signals))
+
+
+def _weak(state: sandbox.State, may_signal: bool) -> list[str]:
+    """What of the sandbox is not enforced, in words for a message."""
+    parts = {"fs": state.fs, "net": state.net} | ({} if may_signal else {"signal": state.signal})
+    return [f"{name} {value}" for name, value in parts.items() if value != sandbox.ENFORCED]
+
+
+def _refuse_less(weak: list[str]) -> None:
+    if weak:
+        raise Precondition(f"the kernel does not enforce the whole sandbox: {', '.join(weak)}",
+                           "leave out --require-sandbox to run with what there is")
+
+
 def lock_down(run: Run) -> None:
     """Give up everything but `rules(run)`. Raises Precondition where it must be whole and is not."""
     state = sandbox.lock_down(rules(run))
     run.report.sandbox = {"fs": state.fs, "net": state.net, "signal": state.signal}
-    weak = [f"{name} {value}" for name, value in run.report.sandbox.items() if value != "enforced"]
-    if run.reach.may_signal:
-        weak = [text for text in weak if not text.startswith("signal")]
-    if weak and run.options.require_sandbox:
-        raise Precondition(f"the kernel does not enforce the whole sandbox: {', '.join(weak)}",
-                           "leave out --require-sandbox to run with what there is")
+    weak = _weak(state, run.reach.may_signal)
+    if run.options.require_sandbox:
+        _refuse_less(weak)
     if weak:
         run.report.note(f"sandbox: {state.detail}" if state.detail else "sandbox: " + ", ".join(weak))
 

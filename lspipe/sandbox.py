@@ -104,6 +104,22 @@ def lock_down(rules: Rules, *, abi: int | None = None, filtered: bool = True) ->
     )
 
 
+def offered() -> State:
+    """What `lock_down` could put in force here, for rules that allow no signals; nothing is given up."""
+    if not sys.platform.startswith("linux"):
+        return State(detail=f"no sandbox on {sys.platform}")
+    try:
+        call = library()[0]
+    except (ImportError, OSError, AttributeError) as error:
+        return State(detail=f"no sandbox: {error}")
+    abi, filtered = landlock.version(call), seccomp.offered(call)
+    return State(
+        fs=NONE if not abi else ENFORCED if filtered else PARTIAL,
+        net=ENFORCED if filtered else PARTIAL if abi >= 4 else NONE,
+        signal=ENFORCED if abi >= 6 else NONE, abi=abi,
+    )
+
+
 def _alone() -> None:
     try:
         # Two links for `.` and `..`, one for each thread.

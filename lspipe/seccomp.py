@@ -171,6 +171,12 @@ def _argument(index: int, high: bool = False) -> int:
     return _load(16 + 8 * index + (4 if high else 0))
 
 
+def offered(kernel: landlock.Kernel) -> bool:
+    """Whether the kernel takes a filter that refuses with an error (SECCOMP_GET_ACTION_AVAIL, Linux 4.14)."""
+    found = architecture()
+    return found is not None and kernel(_SECCOMP[found[0]], 2, 0, struct.pack("<I", 0x00050000))[0] == 0
+
+
 def restrict(kernel: landlock.Kernel, truncates: bool) -> str | None:
     """Install the filter. PR_SET_NO_NEW_PRIVS must be set. None when it is in force, else why not."""
     import ctypes

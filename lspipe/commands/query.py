@@ -52,6 +52,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     began = time.monotonic()
     if opts.sandbox_report:
         return runner.Reach(may_signal=True)
+    runner.demand_sandbox(run, signals=True)  # Its stages are held in that, too.
     query = _query(opts, run)
     if opts.form is None:
         query = replace(query, fields=())  # The list shows what it shows; fields are for rows.
@@ -106,7 +107,7 @@ def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
         caps=request.pairs(opts.cap, "--cap", int), weights=request.pairs(opts.weight, "--weight", float),
         public=opts.public, raw=opts.raw,
         timeout=opts.timeout if opts.timeout is not None else request.DEADLINE,
-        max_chars=opts.max_chars,
+        max_chars=opts.max_chars, require_sandbox=opts.require_sandbox,
     )
 
 

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import support
 
-from lspipe import schema
+from lspipe import landlock, sandbox, schema
 from lspipe.run import Clock
 
 #: A command of its own; `BODY` is its generator. Descriptors 3 and 4 are there for events.
@@ -98,11 +98,11 @@ except PermissionError:
     state = 'denied'
 yield from ({**row, 'title': state} for row in upstream)
 """
-    report = bare.root / "report.json"
-    row = b'{"source":"m","url":"x:1"}\n'
-    done = run(bare, body, "--report", str(report), kind="transform", reads="row", stdin=row)
-    if orjson.loads(report.read_bytes())["sandbox"]["fs"] != "enforced":
+    # By the kernel's word, not by the report's: it says "none" as well where nothing was tried.
+    if not sys.platform.startswith("linux") or landlock.version(sandbox.library()[0]) == 0:
         pytest.skip("this kernel has no Landlock")
+    row = b'{"source":"m","url":"x:1"}\n'
+    done = run(bare, body, kind="transform", reads="row", stdin=row)
     assert [row["title"] for row in done.rows] == ["denied"]
 
 

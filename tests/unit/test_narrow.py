@@ -4,7 +4,7 @@ import os
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lspipe.narrow import (
@@ -66,13 +66,36 @@ def requests(draw):
     )
 
 
+@st.composite
+def meeting(draw):
+    """Grants in force and a request that could be for one of them: at random they hardly ever meet."""
+    family = draw(st.sampled_from(FAMILIES))
+    data = draw(st.sampled_from(DATA[:3])) if family == "browser" else None
+    plain = st.lists(st.sampled_from(["a", "b", "ab", "é"]), max_size=3).map(lambda parts: "/" + "/".join(parts))
+    some = draw(st.lists(st.builds(
+        Grant, st.just(family), browser=NAMES, profile=NAMES, collection=st.none() | NAMES,
+        data=st.just(()) if data is None else st.lists(st.sampled_from(DATA[:3]), min_size=1, unique=True).map(tuple),
+        audience=st.sampled_from([("shell",), ("shell", "mcp"), ("mcp",)]), public=st.booleans(),
+        expires_at=st.sampled_from([None, None, NOW - 1, NOW + 1]), path=plain), min_size=1, max_size=4))
+    request = Request(
+        family, data, audience="shell", now=NOW, profiles=tuple(draw(st.lists(SELECTORS, max_size=2))),
+        paths=tuple(draw(st.lists(plain | PATHS, max_size=3))),
+        collections=tuple(draw(st.lists(NAMES, max_size=2))))
+    return some, request
+
+
+ASKED = meeting() | st.tuples(st.lists(grants(), max_size=5), requests())
+
+
 def inside(path: str, root: str) -> bool:
     """Containment said in another way than the code under test says it: by the parts of both."""
     return path.split("/")[: len(root.rstrip("/").split("/"))] == root.rstrip("/").split("/")
 
 
-@given(st.lists(grants(), max_size=5), requests())
-def test_what_is_allowed_lies_within_the_grants(given_grants, request):
+@given(ASKED)
+@settings(max_examples=500)
+def test_what_is_allowed_lies_within_the_grants(asked):
+    given_grants, request = asked
     for scope in narrow(given_grants, request).allowed:
         grant = scope.grant
         assert grant in given_grants
@@ -96,8 +119,9 @@ def test_what_is_allowed_lies_within_the_grants(given_grants, request):
             assert scope.paths
 
 
-@given(st.lists(grants(), max_size=5), requests())
-def test_a_selection_only_takes_away(given_grants, request):
+@given(ASKED)
+def test_a_selection_only_takes_away(asked):
+    given_grants, request = asked
     whole = Request(request.family, request.data, audience=request.audience, now=request.now)
     everything = {scope.grant for scope in narrow(given_grants, whole).allowed}
     if request.family == "browser":  # Two grants of one path: either may answer for it.
@@ -106,8 +130,9 @@ def test_a_selection_only_takes_away(given_grants, request):
         assert {scope.grant for scope in narrow(given_grants, request).allowed} <= everything
 
 
-@given(st.lists(grants(), max_size=5), requests())
-def test_every_request_has_an_answer(given_grants, request):
+@given(ASKED)
+def test_every_request_has_an_answer(asked):
+    given_grants, request = asked
     found = narrow(given_grants, request)
     assert found.allowed or found.refused
     if request.family == "files":
@@ -129,8 +154,9 @@ def test_one_more_grant_never_takes_anything_away(given_grants, request):
     assert before <= after
 
 
-@given(st.lists(grants(), max_size=5), requests())
-def test_roots_cover_what_is_allowed_once(given_grants, request):
+@given(ASKED)
+def test_roots_cover_what_is_allowed_once(asked):
+    given_grants, request = asked
     found = narrow(given_grants, request)
     for scope in found.allowed:
         for path in scope.paths:
