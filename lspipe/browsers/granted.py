@@ -10,7 +10,7 @@ from lspipe import consent, fulldisk, paths
 from lspipe.browsers import places, profiles
 from lspipe.exits import Precondition, Upstream
 from lspipe.live import Late, Source, Unusable
-from lspipe.narrow import Refusal, Request
+from lspipe.narrow import Refusal, Request, obstacle
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,8 +41,10 @@ def request(kind: str, selectors: Sequence[str]) -> Request:
     """The request for one kind of data of the profiles that `--profile` names, of all without it."""
     names: dict[str, str] = {}
     if selectors:
-        known = [grant.path for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
-        names = shown_names(known)
+        known = [grant for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
+        # The names in the databases of profile groups are for those whose grant is in force.
+        force = [grant.path for grant in known if obstacle(grant, Request("browser", kind)) is None]
+        names = {**profiles.shown_names(grant.path for grant in known), **shown_names(force)}
     return Request("browser", kind, profiles=tuple(selectors), names=names)
 
 

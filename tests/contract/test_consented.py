@@ -1,9 +1,11 @@
 """Promise C through the executables: whatever is asked, in whatever way, only what is granted is read."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import sqlite3
+import struct
 import sys
 import threading
 import time
@@ -322,6 +324,30 @@ def traps(paths: Sequence[Path]) -> Iterator[list[str]]:
                 thread.join(0.01)
 
 
+_IN_OPEN = 0x20
+
+
+@contextlib.contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[list[str]]:
+    """The kernel's word (inotify) for every one of these files that is opened: also by whoever passes FIFOs over."""
+    calls = ctypes.CDLL(None, use_errno=True)
+    queue = calls.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert queue >= 0
+    names = {calls.inotify_add_watch(queue, os.fsencode(path), _IN_OPEN): str(path) for path in paths}
+    assert -1 not in names and len(names) == len(paths)
+    found: list[str] = []
+    try:
+        yield found
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(queue, 1 << 16):
+                while data:
+                    watch, _, _, length = struct.unpack_from("iIII", data)
+                    found.append(names[watch])
+                    data = data[16 + length:]
+    finally:
+        os.close(queue)
+
+
 _CHROMIUM = ("History", "History-journal", "Bookmarks", "Preferences", "Secure Preferences", "Cookies", "Login Data",
              "Web Data", "Sessions/Session_13440000000000000", "Sessions/Tabs_13440000000000000",
              "Sync Data/LevelDB/000003.log", "Sync Data/LevelDB/CURRENT")
@@ -353,7 +379,15 @@ for _name in HISTORY:
 
 @pytest.mark.parametrize("one", support.executables(), ids=str)
 def test_what_is_not_granted_is_never_opened(one: support.Executable, home: Home) -> None:
-    with traps(not_granted(home)) as sprung:
+    profile = home.home / ".config/chromium/Profile 3"  # As good as the granted one.
+    shutil.copytree(home.home / ".config/chromium/Default", profile)
+    other = home.home / ".mozilla/firefox/yyyyyyyy.real"
+    shutil.copytree(home.home / ".mozilla/firefox/k3x9f2ab.default-release", other)
+    folder = home.home / "not-granted"
+    shutil.copytree(home.home / "notes", folder)
+    real = [path for place in (profile, other, folder) for path in place.rglob("*") if path.is_file()]
+    assert len(real) > 10
+    with traps(not_granted(home)) as sprung, opened(real) as seen:
         assert home.typical(one.name).code == 0
         assert home.typical(one.name, "--sandbox-report").code == 0
         for args in MORE.get(one.name, ()):
@@ -361,6 +395,7 @@ def test_what_is_not_granted_is_never_opened(one: support.Executable, home: Home
             assert done.code in (0, 3, 5, 7), (args, done)
             assert b"Traceback" not in done.err
         assert sprung == []
+    assert seen == []
 
 
 def test_a_trap_springs_when_it_is_opened(home: Home) -> None:
@@ -375,13 +410,28 @@ def test_a_trap_springs_when_it_is_opened(home: Home) -> None:
 def test_a_profile_whose_grant_has_ended_is_never_opened(name: str, home: Home) -> None:
     """Nor is the database of its profile group, which shows names only after a grant."""
     firefox = home.home / ".mozilla/firefox"
-    shutil.rmtree(firefox / "k3x9f2ab.default-release")
+    profile = firefox / "k3x9f2ab.default-release"
     (firefox / "profiles.ini").write_text(
         "[Profile0]\nName=default-release\nIsRelative=1\nPath=k3x9f2ab.default-release\nStoreID=abc123\n")
-    ending(home, time.time_ns() // 1000 - 1)
-    paths = [*(firefox / "k3x9f2ab.default-release" / file for file in _FIREFOX),
-             firefox / "Profile Groups/abc123.sqlite"]
-    with traps(paths) as sprung:
-        for args in ([], ["--profile=Work"], ["--profile=firefox"], ["--profile=k3x9f2ab.default-release"]):
-            assert home.run(name, *args, "async").code in (3, 5)
-        assert sprung == []
+    group = firefox / "Profile Groups/abc123.sqlite"
+    group.parent.mkdir()
+    base = sqlite3.connect(group)
+    base.execute("CREATE TABLE Profiles(id INTEGER PRIMARY KEY, path TEXT, name TEXT)")
+    base.execute("INSERT INTO Profiles(path, name) VALUES('k3x9f2ab.default-release', 'Work')")
+    base.commit()
+    base.close()
+    if name != "ls-reading":  # Firefox has no reading list.
+        with opened([group]) as seen:
+            assert home.run(name, "--profile=Work", "async").code == 0
+        assert seen, "with a grant its name is looked up"
+    grants = orjson.loads((home.config / "consent.json").read_bytes())["grants"]
+    at = when.rfc3339(time.time_ns() // 1000 - 1)
+    home.consent(*({**grant, "expires_at": at} if grant.get("browser") == "firefox" else grant for grant in grants))
+    files = [path for place in (profile, group.parent) for path in place.rglob("*") if path.is_file()]
+    for granted in (True, False):  # Another profile still is, or none.
+        with opened(files) as seen:
+            for args in ([], ["--profile=Work"], ["--profile=firefox"], ["--profile=k3x9f2ab.default-release"]):
+                code = home.run(name, *args, "async").code
+                assert code in ((0,) if granted and not args else (3, 5)), (args, code)
+        assert seen == []
+        ending(home, time.time_ns() // 1000 - 1)
