@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
+from lspipe import paths
 from lspipe.exits import Precondition, Usage
 
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
@@ -29,7 +30,7 @@ def absolute(operands: Sequence[str]) -> list[str]:
         raise Precondition("the working directory is gone", "name absolute paths")
     if not all(operands):
         raise Usage("an empty PATH", "a dot is the working directory: .")
-    return [os.path.realpath(os.path.join(here, operand)) for operand in operands or ["."]]
+    return [paths.real(os.path.join(here, operand)) for operand in operands or ["."]]
 
 
 def trouble(path: str) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lspipe import consent, stream, when
+from lspipe import consent, paths, stream, when
 from lspipe.exits import Precondition, Usage
 from lspipe.narrow import DATA, FAMILIES, Grant, readable, selects, within
 
@@ -50,7 +50,7 @@ def means(word: str, number: int, grant: Grant, name: str | None) -> bool:
         return True
     if grant.family == "browser":
         return selects(word, grant.browser, grant.profile, name)
-    return grant.family == "files" and grant.path in (os.path.abspath(word), os.path.realpath(word))
+    return grant.family == "files" and grant.path in (os.path.abspath(word), paths.real(word))
 
 
 def difference(before: Sequence[Grant], after: Sequence[Grant]) -> Iterator[Grant]:

@@ -11,6 +11,8 @@ import sys
 
 from lspipe.exits import Precondition
 
+#: How often to look at a path that changes under one's eyes.
+_LOOKS = 20
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -50,6 +52,18 @@ def foreign_home() -> str | None:
         return None if os.stat(home).st_uid == os.geteuid() else home
     except OSError:
         return None
+
+
+def real(path: str) -> str:
+    """`path` free of symbolic links, as far as it exists. Precondition where it changes whenever one looks.
+
+    `os.path.realpath` alone raises OSError where what was a link is something else a moment later.
+    """
+    for _ in range(_LOOKS):
+        with contextlib.suppress(OSError):
+            return os.path.realpath(path)
+    shown = os.fsencode(path).decode("utf-8", "replace")
+    raise Precondition(f"cannot resolve '{shown}': it changes all the time", "run it again")
 
 
 def _home(own: str, xdg: str, below_home: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from lspipe import confine, qmd, snapshot, when
+from lspipe import confine, paths, qmd, snapshot, when
 from lspipe.exits import LspipeError, Precondition, Upstream
 from lspipe.narrow import within
 from lspipe.words import Term
@@ -30,7 +30,7 @@ _FTS5 = re.compile(r"CREATE VIRTUAL TABLE \S+ USING fts5\b", re.IGNORECASE)
 
 def file_of(cache: str) -> str:
     """Where qmd keeps its index."""
-    return os.path.realpath(os.path.join(cache, "qmd", "index.sqlite"))
+    return paths.real(os.path.join(cache, "qmd", "index.sqlite"))
 
 
 def open_index(path: str) -> snapshot.Source:
@@ -49,7 +49,7 @@ def open_index(path: str) -> snapshot.Source:
 
 def read_config(folder: str) -> bytes | None:
     """The text of qmd's `index.yml`; None where there is none. Raises Precondition where it cannot be read."""
-    path = os.path.realpath(os.path.join(folder, "qmd", "index.yml"))
+    path = paths.real(os.path.join(folder, "qmd", "index.yml"))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         with open(fd, "rb") as file:
@@ -183,7 +183,7 @@ def below(known: Iterable[Collection], folders: Sequence[str]) -> list[Part]:
     """The collections that lie below the folders (absolute, real), and what lies below a folder inside one."""
     found = []
     for one in known:
-        home = os.path.realpath(one.path) if one.path else None
+        home = paths.real(one.path) if one.path else None
         if home is None:
             continue
         if any(within(home, folder) for folder in folders):

@@ -47,6 +47,8 @@ def bare(tmp_path: Path) -> support.Home:
     return support.Home(tmp_path)
 
 
+#: What tests counted, a line each (`record_property("count", ...)`).
+COUNTED: list[str] = []
 #: Why tests were not run, and how many.
 NOT_RUN: Counter[str] = Counter()
 #: The reasons that are none to fail for where everything must run: these folders are no programs to install, and
@@ -55,6 +57,8 @@ ELSEWHERE = ("no real profiles", "no collections", "only root")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call":
+        COUNTED.extend(str(value) for name, value in report.user_properties if name == "count")
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         NOT_RUN[reason.removeprefix("Skipped: ")] += 1
@@ -74,6 +78,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{len(support.MEASURED)} ends by a signal, slowest {seconds * 1000:.0f} ms ({name})"
         )
+    for line in sorted(COUNTED):
+        terminalreporter.write_line(line)
     if NOT_RUN:
         why = "; ".join(f"{count} x {reason}" for reason, count in NOT_RUN.most_common())
         terminalreporter.write_line(f"not run: {NOT_RUN.total()} ({why})")

@@ -170,6 +170,22 @@ def typical(name: str) -> Golden:
     return Golden(name, "typical")
 
 
+# What nobody granted
+
+#: A word that stands in what is not granted, and nowhere else.
+CANARY = "zzcanary"
+
+
+def poison(profile: Path) -> None:
+    """Every page and bookmark of this Chromium profile says the canary."""
+    base = sqlite3.connect(profile / "History")
+    base.execute("UPDATE urls SET title = 'async ' || ?, url = url || ?", (CANARY, CANARY))
+    base.commit()
+    base.close()
+    text = (profile / "Bookmarks").read_bytes()
+    (profile / "Bookmarks").write_bytes(text.replace(b'"name": "', b'"name": "async ' + CANARY.encode() + b" "))
+
+
 # qmd
 
 

@@ -17,6 +17,7 @@ import orjson
 from lspipe import live
 from lspipe.browsers import safariplaces, webkit
 from lspipe.browsers.known import BESIDE, BROWSERS, FILES, Browser
+from lspipe.paths import real as real_path
 
 _NAMES_MOST = 32 << 20
 #: Directories that are no person's profile.
@@ -103,7 +104,7 @@ def _roots(browser: Browser, home: str, environ: Mapping[str, str], platform: st
         package = "snap" if rest.startswith("snap/") else "flatpak" if rest.startswith(".var/") else kind
         for base in bases.get(kind, ()):
             for root in _expand(base, rest):
-                real = os.path.realpath(root)
+                real = real_path(root)
                 if real not in seen and os.path.isdir(real):
                     seen.add(real)
                     yield real, package
@@ -152,7 +153,7 @@ def _holds(path: str, engine: str) -> bool:
 def _chromium_profiles(browser: Browser, root: str) -> Iterator[Profile]:
     shown = None
     for directory in _entries(root):
-        path = os.path.realpath(os.path.join(root, directory))
+        path = real_path(os.path.join(root, directory))
         if directory in _NOT_A_PERSON or path == root or not _holds(path, browser.engine):
             continue
         if shown is None:
@@ -210,7 +211,7 @@ def _firefox(browser: Browser, root: str) -> Iterator[Profile]:
     for name, values in sections:
         if not name.startswith("Profile") or not values.get("Path"):
             continue
-        path = os.path.realpath(_place(root, values["Path"], values.get("IsRelative", "1")))
+        path = real_path(_place(root, values["Path"], values.get("IsRelative", "1")))
         if path in seen or not _holds(path, browser.engine):
             continue
         seen.add(path)
@@ -221,7 +222,7 @@ def _firefox(browser: Browser, root: str) -> Iterator[Profile]:
         yield Profile(browser.name, browser.engine, root, label, shown or label, path, default)
     for folder in (root, os.path.join(root, "Profiles")):
         for directory in _entries(folder):
-            path = os.path.realpath(os.path.join(folder, directory))
+            path = real_path(os.path.join(folder, directory))
             if path not in seen and os.path.lexists(os.path.join(path, "places.sqlite")):
                 seen.add(path)
                 label = _text(directory)
@@ -265,7 +266,7 @@ def group_names(root: str) -> dict[str, str]:
                     contextlib.closing(snapshot.connect(source, tables=("Profiles",))) as conn:
                 for place, name in conn.execute("SELECT path, name FROM Profiles ORDER BY id"):
                     if isinstance(place, str) and isinstance(name, str) and name:
-                        found[os.path.realpath(os.path.join(root, place))] = name
+                        found[real_path(os.path.join(root, place))] = name
     return found
 
 
@@ -284,7 +285,7 @@ def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
             directory = os.path.basename(path)
         for root in (above, os.path.dirname(above)):
             if os.path.lexists(os.path.join(root, "profiles.ini")):
-                names = {os.path.realpath(_place(root, values["Path"], values.get("IsRelative", "1"))):
+                names = {real_path(_place(root, values["Path"], values.get("IsRelative", "1"))):
                          os.fsencode(values.get("Name", "")).decode("utf-8", "replace")
                          for _, values in ini(_small(root, "profiles.ini") or b"") if values.get("Path")}
                 if groups:

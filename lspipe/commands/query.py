@@ -127,7 +127,7 @@ def _times(scope: dict[str, str], run: runner.Run, since: int | None, until: int
 def _real(path: str) -> str:
     if "\0" in path:
         raise Usage(f"no path holds NUL: '{options.printable(path)}'")
-    real = os.path.realpath(path)
+    real = paths.real(path)
     if not os.path.lexists(real):
         raise NotFound(f"cannot search '{options.printable(path)}': no such file or folder")
     return real

@@ -18,25 +18,14 @@ import pytest
 import support
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Home
+from support import CANARY, Home
 
 from lspipe import when
 
-CANARY = "zzcanary"
 HISTORY = ("ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading")
 ASKING = ("ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading", "ls-rg", "ls-query")
 asking = pytest.mark.parametrize("name", ASKING)
 ROOT = os.geteuid() == 0
-
-
-def poison(profile: Path) -> None:
-    """Every row of this Chromium profile says the canary."""
-    base = sqlite3.connect(profile / "History")
-    base.execute("UPDATE urls SET title = 'async ' || ?, url = url || ?", (CANARY, CANARY))
-    base.commit()
-    base.close()
-    text = (profile / "Bookmarks").read_bytes()
-    (profile / "Bookmarks").write_bytes(text.replace(b'"name": "', b'"name": "async ' + CANARY.encode() + b" "))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +36,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Home:
     browser = home.home / ".config/chromium"
     for name in ("Profile 1", "Profile 2"):
         shutil.copytree(browser / "Default", browser / name)
-        poison(browser / name)
+        support.poison(browser / name)
     # Of Profile 2 the bookmarks are granted: they are those of Default, and everything else is poisoned.
     shutil.copy2(browser / "Default/Bookmarks", browser / "Profile 2/Bookmarks")
     secret = home.home / "secret"

@@ -4,13 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 import support
-from support import Home
-from test_consented import CANARY, poison
+from support import CANARY, Home
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="renameat2 is of Linux")
 #: Seconds of each race.
@@ -75,7 +75,7 @@ def prepared(home: Home, pinned: bool) -> None:
     """Beside each granted thing one that is not and says the canary, and a link that leads to it."""
     browser = home.home / ".config/chromium"
     shutil.copytree(browser / "Default", browser / "Profile 1")
-    poison(browser / "Profile 1")
+    support.poison(browser / "Profile 1")
     secret = home.home / "secret"
     shutil.copytree(home.home / "notes", secret)
     for file in [path for path in secret.rglob("*") if path.is_file() and not path.is_symlink()]:
@@ -107,7 +107,7 @@ def pairs(home: Home, what: str) -> list[list[str]]:
 @pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "not pinned"])
 @pytest.mark.parametrize("what", ["the granted things", "what is in them", "single files"])
 def test_what_is_swapped_for_a_link_never_leaks(
-    what: str, pinned: bool, home: Home, record_property: "pytest.FixtureRequest"
+    what: str, pinned: bool, home: Home, record_property: Callable[[str, object], None]
 ) -> None:
     prepared(home, pinned)
     notes = str(home.home / "notes")
@@ -131,3 +131,25 @@ def test_what_is_swapped_for_a_link_never_leaks(
     assert found["leaks"] == []
     assert found["rows"] and int(out) > found["runs"]
     assert home.runs == []
+
+
+@pytest.mark.parametrize(("name", "args"), [
+    ("ls-rg", ["async", "shortcut"]), ("ls-rg", ["--words", "async", "shortcut/rust"]),
+    ("ls-query", ["--jsonl", "--path={home}/shortcut", "--source=files", "async"])])
+def test_a_link_that_is_something_else_a_moment_later(name: str, args: list[str], home: Home) -> None:
+    """Between the look that finds a link and the one that follows it."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    place = home.home / "shortcut"
+    place.symlink_to("notes")
+    for times, code in (("1", 0), ("1+", 5)):
+        done = subprocess.run(
+            [strace, "-f", "-qq", "-o", os.devnull, "-P", str(place), "-e", "trace=?readlink,readlinkat",
+             "-e", f"inject=?readlink,readlinkat:error=EINVAL:when={times}", *support.command(name, *(word.replace("{home}", str(home.home)) for word in args))],
+            env=home.env(), cwd=home.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=support.PATIENCE)
+        assert done.returncode == code, done.stderr
+        assert bool(done.stdout) is (code == 0)
+        if code:
+            own = [line for line in done.stderr.splitlines(keepends=True) if b"strace: " not in line]
+            support.assert_one_line(b"".join(own), name)
