@@ -387,6 +387,20 @@ def test_what_is_not_granted_is_never_opened(one: support.Executable, home: Home
     assert seen == []
 
 
+@pytest.mark.parametrize("name", HISTORY)
+def test_a_fifo_in_a_granted_profile_is_not_opened_either(name: str, home: Home) -> None:
+    """Whoever opens a FIFO lets its writer go on, and a device may do worse: it is looked at first."""
+    places = []
+    for folder, names in ((home.home / ".config/chromium/Default", _CHROMIUM),
+                          (home.home / ".mozilla/firefox/k3x9f2ab.default-release", _FIREFOX)):
+        shutil.rmtree(folder)
+        places += [folder / name for name in names]
+    with traps(places) as sprung:
+        done = home.run(name, "async")
+        assert (done.code in (4, 7), done.out) == (True, b""), done
+        assert sprung == []
+
+
 def test_a_trap_springs_when_it_is_opened(home: Home) -> None:
     """The test above can fail: what is granted is opened."""
     place = home.home / "granted.md"

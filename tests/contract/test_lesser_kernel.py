@@ -127,6 +127,17 @@ def test_where_the_whole_is_demanded_nothing_is_read(
         assert not match or kernel.net == "enforced" and os.path.basename(match[1] or match[2]) in NAMES, line
 
 
+def test_each_stage_is_told_that_the_whole_is_demanded(home: support.Home) -> None:
+    """A stage locks itself down alone: the coordinator's word does not bind it."""
+    for demand in ([], ["--require-sandbox"]):
+        plan = home.run("ls-query", "--plan", "--public", "--fields=title", *demand, "async").out.decode()
+        plan += home.run("ls-query", "--plan", *demand, "--no-rerank", "async").out.decode()
+        plan = "\n".join(line for line in plan.splitlines() if not line.startswith("#"))
+        stages = [word for word in plan.replace("(", " ").split() if word.startswith("ls-")]
+        assert len(stages) > 6
+        assert plan.count("--require-sandbox") == (len(stages) if demand else 0)
+
+
 def test_no_variable_weakens_it() -> None:
     """The modules of the sandbox read no environment at all, and the runner none that is about it."""
     for name in ("sandbox", "landlock", "seccomp", "runner"):

@@ -429,6 +429,16 @@ def test_a_row_is_public_only_where_all_that_it_is_made_of_are(rows: list[Row], 
         assert item["provenance"]["private"] is private[place]
 
 
+@given(st.lists(st.none() | PROVENANCE, min_size=2, max_size=4), st.randoms(use_true_random=False))
+def test_private_is_sticky(marks: list[dict[str, Any] | None], chance: Any) -> None:
+    """Of rows that become one; among rows at random there are too few of these to tell."""
+    rows: list[Row] = [{"source": source, "url": "https://a.org/", "rank": chance.randint(1, 3)}
+                       | ({} if mark is None else {"provenance": mark})
+                       for source, mark in zip(("history", "tabs", "mine", "files"), marks, strict=False)]
+    made, = fused(rows)
+    assert made["provenance"]["private"] is any(map(is_private, rows))
+
+
 @given(any_rows(ranked=False), OPTIONS)
 def test_what_is_not_known_passes_and_the_input_stays_as_it_was(rows: list[Row], options: dict[str, Any]) -> None:
     before = orjson.dumps(rows)

@@ -428,6 +428,20 @@ def test_a_reaper_never_ends_itself_or_what_started_it(state: Path) -> None:
 
 
 @LINUX
+def test_a_row_that_names_the_reaper_or_what_started_it_ends_neither(state: Path) -> None:
+    """Not even where every mark of identity is right."""
+    for whose in ("os.getpid()", "os.getppid()"):
+        name, _ = killed("run.add('child', 'test'); ready()\n")
+        body = HEAD + f"""
+rundir.write({str(state / name)!r}, "1.pid.json", identity.recorded({whose}))
+print(json.dumps([row["reason"] for row in reaper.reap(True) if row["kind"] == "child"]))
+"""
+        done = subprocess.run([SH, "-c", '"$0" -c "$1"; echo after', sys.executable, body], capture_output=True,
+                              text=True)
+        assert done.stdout == '["this very command"]\nafter\n', done.stderr
+
+
+@LINUX
 def test_a_process_that_may_not_be_signalled_is_reported_and_its_directory_kept(state: Path, monkeypatch) -> None:
     name, (pid,) = killed(SURVIVOR)
 
