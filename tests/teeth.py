@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 #: What a copy of the checkout holds: all that the tests need, and nothing that they make.
 COPIED = ("bin", "lspipe", "schemas", "tests", "examples", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md",
-          "CONTRIBUTING.md", "Makefile")
+          "CONTRIBUTING.md", "Makefile", "SECURITY.md")
 _MARK = "LSPIPE_TEST_WITHOUT_A_GUARD"
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", ".hypothesis")
 
@@ -129,7 +129,7 @@ NOTHING_LEAVES = (
           "    line.start()\n    runner.lock_down(run)\n", "    line.start()\n",
           ("tests/contract/test_sandbox_promises.py::test_every_process_of_lspipe_locks_itself_down[ls-query]",)),
     Guard("a sandbox that is demanded is whole", _RUNNER,
-          "    if weak:\n        raise Precondition(f\"the kernel", "    if False:\n        raise Precondition(f\"the kernel",
+          '    if weak:\n        raise Precondition(f"the kernel', '    if False:\n        raise Precondition(f"the kernel',
           ("tests/contract/test_lesser_kernel.py::test_where_the_whole_is_demanded_nothing_is_read[neither-ls-check]",)),
     Guard("every stage knows that the whole sandbox is demanded", "lspipe/request.py",
           "    if query.require_sandbox:\n", "    if False:\n",
@@ -183,8 +183,8 @@ NOTHING_WITHOUT_CONSENT = (
           "_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK", "_OPEN = os.O_RDONLY | os.O_NONBLOCK",
           ("tests/contract/test_swapped.py::test_what_is_swapped_for_a_link_never_leaks",)),
     Guard("a browser's file is looked at before it is opened", _LIVE,
-          "why = _objection(found)\n    if why is None:\n        try:\n            fd", "why = None\n    if why is None:\n"
-          "        try:\n            fd",
+          "why = _objection(found)\n    if why is None:\n        try:\n            fd",
+          "why = None\n    if why is None:\n        try:\n            fd",
           ("tests/contract/test_consented.py::test_a_fifo_in_a_granted_profile_is_not_opened_either",)),
     Guard("names in databases only while the grant is in force", "lspipe/browsers/granted.py",
           "if obstacle(grant, Request(\"browser\", kind)) is None)", ")",
@@ -298,7 +298,8 @@ def run(tests: Sequence[str], checkout: Path) -> "subprocess.CompletedProcess[st
     with tempfile.TemporaryDirectory(prefix="teeth-") as base:
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"--basetemp={base}/t", *tests], cwd=checkout,
-            env=env | {"PYTHONDONTWRITEBYTECODE": "1", _MARK: "1"}, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            env=env | {"PYTHONDONTWRITEBYTECODE": "1", _MARK: "1"}, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL)
 
 
 def bite(guard: Guard) -> str | None:

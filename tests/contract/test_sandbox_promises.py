@@ -160,7 +160,8 @@ def seen(attempt: str, calls: list[Call]) -> set[str]:
     mine = [call for call in calls if call.pid == pid]
     children = [call for call in calls if call.pid != pid]
     forks = [call for call in mine if call.name in ("clone", "fork", "vfork") and call.answer == "allowed"]
-    parents = [call.arguments.split(",")[0] for call in mine if call.name == "prlimit64" and "0x4, NULL" in call.arguments]
+    parents = [call.arguments.split(",")[0] for call in mine
+               if call.name == "prlimit64" and "0x4, NULL" in call.arguments]
     sockets = [call for call in mine if call.name == "socket"]
     named = [entry[0] for entry in probe._SOCKETS]
 
@@ -194,7 +195,8 @@ def seen(attempt: str, calls: list[Call]) -> set[str]:
     if match := re.fullmatch(r"execute (/.*)", attempt):
         return {"allowed" if one == "EFAULT" else one for one in answers("execve", path(match[1]) + ", 0xf{16}, ")}
     if match := re.fullmatch(r"socket: every family below (\d+), type (\d)", attempt):
-        found = [call for call in sockets[len(named) + 1:] if re.search(rf"^0x?[0-9a-f]*, 0x{match[2]}\|", call.arguments)]
+        found = [call for call in sockets[len(named) + 1:]
+                 if re.search(rf"^0x?[0-9a-f]*, 0x{match[2]}\|", call.arguments)]
         return {call.answer for call in found} if len(found) == int(match[1]) else {f"{len(found)} were tried"}
     if match := re.fullmatch(r"socket: (.*)", attempt):
         call, (_, family, kind, _) = sockets[named.index(match[1])], probe._SOCKETS[named.index(match[1])]

@@ -1,4 +1,4 @@
-"""The symlink-swap race: what is granted is exchanged for a link to what is not, over and over, while it is searched."""
+"""The symlink-swap race: what is granted is exchanged for a link to what is not, over and over, while it is read."""
 
 import os
 import shutil
@@ -146,7 +146,8 @@ def test_a_link_that_is_something_else_a_moment_later(name: str, args: list[str]
     for times, code in (("1", 0), ("1+", 5)):
         done = subprocess.run(
             [strace, "-f", "-qq", "-o", os.devnull, "-P", str(place), "-e", "trace=?readlink,readlinkat",
-             "-e", f"inject=?readlink,readlinkat:error=EINVAL:when={times}", *support.command(name, *(word.replace("{home}", str(home.home)) for word in args))],
+             "-e", f"inject=?readlink,readlinkat:error=EINVAL:when={times}",
+             *support.command(name, *(word.replace("{home}", str(home.home)) for word in args))],
             env=home.env(), cwd=home.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=support.PATIENCE)
         assert done.returncode == code, done.stderr
         assert bool(done.stdout) is (code == 0)
