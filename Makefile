@@ -8,13 +8,17 @@ Q ?= rust async cancellation
 export Q
 COVERED ?= tests/unit tests/pipeline tests/contract/test_contract.py tests/contract/test_stream.py
 
-.PHONY: demo test coverage lint bench eval clean
+.PHONY: demo test teeth coverage lint bench eval clean
 
 demo: .venv/installed
 	@examples/demo.sh "$$Q"
 
 test: .venv/dev
 	$(PYTEST) $(T)
+
+# Each guard taken out of a copy, and the test that notices. W: words of the guards' names.
+teeth: .venv/dev
+	$(BIN)/python tests/teeth.py $(W)
 
 # Branch coverage of every process that these tests start. Tests of what a process opens and imports would see it, too.
 coverage: .venv/dev

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 TESTS = Path(__file__).resolve().parent
 for folder in (TESTS, TESTS.parent):
@@ -15,6 +15,7 @@ for folder in (TESTS, TESTS.parent):
         sys.path.insert(0, str(folder))
 
 import support  # noqa: E402
+import teeth  # noqa: E402
 
 # Where the suite was started with nohup or in the background, what it starts would ignore these signals, and mean it.
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -22,7 +23,9 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 # A slow machine must not fail a good program.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# In a copy without a guard (tests/teeth.py) that something fails is enough: no smaller example is looked for.
+PHASES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain) or not teeth.is_copy()]
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=PHASES)
 settings.load_profile("untimed")
 
 
