@@ -245,6 +245,21 @@ def test_things_that_are_no_database_file(tmp_path: Path, how: dict[str, object]
     assert time.monotonic() - began < 5
 
 
+def test_a_link_that_comes_between_the_look_and_the_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").write_bytes(b"")
+    (tmp_path / "History").symlink_to("target")
+    monkeypatch.setattr(live, "_named", lambda folder, name: os.stat(name, dir_fd=folder))  # As it was a moment before.
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(Unusable) as caught:
+            live.open_at(folder, "History")
+        assert caught.value.reason == "not-readable"
+    finally:
+        os.close(folder)
+
+
 def test_journal_that_is_a_fifo(tmp_path: Path, how: dict[str, object]) -> None:
     path = profiles.chromium_history(tmp_path, [Page("http://a.test/")])
     os.mkfifo(f"{path}-journal")
