@@ -17,7 +17,7 @@ import profiles
 import pytest
 from profiles import Page
 
-from lspipe import snapshot
+from lspipe import live, snapshot
 from lspipe.snapshot import Unusable
 
 TABLES = ("urls", "visits", "meta", "t", "u")
