@@ -307,7 +307,7 @@ def shown_names(paths: Iterable[str], groups: bool = False) -> dict[str, str]:
 def _webkit(browser: Browser, root: str) -> Iterator[Profile]:
     for directory, name, path, default in webkit.listed(browser.engine, root, _small):
         label = _text(directory)
-        yield Profile(browser.name, browser.engine, root, label, name or label, os.path.realpath(path), default)
+        yield Profile(browser.name, browser.engine, root, label, name or label, real_path(path), default)
 
 
 _LISTED = {"chromium": _chromium_profiles, "firefox": _firefox, "safari": _webkit, "orion": _webkit,

@@ -250,7 +250,8 @@ def test_a_link_that_comes_between_the_look_and_the_opening(
 ) -> None:
     (tmp_path / "target").write_bytes(b"")
     (tmp_path / "History").symlink_to("target")
-    monkeypatch.setattr(live, "_named", lambda folder, name: os.stat(name, dir_fd=folder))  # As it was a moment before.
+    look = os.stat  # A moment before the file itself was there.
+    monkeypatch.setattr(os, "stat", lambda *what, **how: look(*what, **{**how, "follow_symlinks": True}))
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(Unusable) as caught:
