@@ -8,13 +8,20 @@ Q ?= rust async cancellation
 export Q
 COVERED ?= tests/unit tests/pipeline tests/contract/test_contract.py tests/contract/test_stream.py
 
-.PHONY: demo test teeth coverage lint bench eval clean
+.PHONY: demo test matrix storm teeth coverage lint bench eval clean
 
 demo: .venv/installed
 	@examples/demo.sh "$$Q"
 
 test: .venv/dev
 	$(PYTEST) $(T)
+
+# Each system call of each kind of owner, where `make test` samples the longest lives; and ten minutes of storm.
+matrix: .venv/dev
+	LSPIPE_MATRIX=all $(PYTEST) tests/proof/test_matrix.py
+
+storm: .venv/dev
+	LSPIPE_STORM=600 $(PYTEST) -n 0 tests/proof/test_storm.py
 
 # Each guard taken out of a copy, and the test that notices. W: words of the guards' names.
 teeth: .venv/dev

@@ -47,6 +47,9 @@ WRITE = READ | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOV
 ENTRIES = MAKE_DIR | REMOVE_DIR
 
 
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 @functools.cache
 def version(kernel: Kernel) -> int:
     """The ABI that the running kernel offers; 0 where it has none or it is switched off."""
@@ -66,7 +69,7 @@ def restrict(
     (ABI 4), every abstract socket and, with `scope_signals`, every signal to a process outside (ABI 6).
 
     A path that does not exist grants nothing. PR_SET_NO_NEW_PRIVS must be set. None when it is in force, else
-    what the kernel said.
+    what the kernel said. OSError where that is a want of descriptors or memory: no reason to go on without.
     """
     rights = handled(abi)
     scoped = (_SCOPE_ABSTRACT_SOCKET | (_SCOPE_SIGNAL if scope_signals else 0)) if abi >= 6 else 0
@@ -74,6 +77,8 @@ def restrict(
     attributes = struct.pack("<QQQ", rights, _TCP if abi >= 4 else 0, scoped)[:size]
     ruleset, error = kernel(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:
+        if error in _SCARCE:
+            raise OSError(error, os.strerror(error))
         return f"landlock_create_ruleset: {os.strerror(error)}"
     try:
         for place, wanted in grants:
@@ -90,7 +95,9 @@ def _add(kernel: Kernel, ruleset: int, place: str | int, rights: int) -> str | N
     if isinstance(place, str):
         try:
             fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
+        except OSError as trouble:
+            if trouble.errno in _SCARCE:
+                raise
             return None
     else:
         fd = place

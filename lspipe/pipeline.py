@@ -192,6 +192,7 @@ class Pipeline:
                 signal.signal(-code, signal.SIG_DFL)
                 os.kill(os.getpid(), -code)
         except BaseException as error:  # Nothing of the parent's may run here: say it and end.
+            code = int(error.code if isinstance(error, LspipeError) else Exit.BUG)
             kind = "" if isinstance(error, LspipeError) else f"{type(error).__name__}: "
             os.write(2, f"{stage.name}: {kind}{stream.plain(str(error))}\n".encode())
         finally:

@@ -149,7 +149,10 @@ def connect(place: Place) -> sqlite3.Connection:
 
 def _open(place: Place) -> sqlite3.Connection:
     still = "&immutable=1" if place.private else ""
-    return sqlite3.connect(f"file:{snapshot.quoted(place.index)}?mode=ro{still}", uri=True, isolation_level=None)
+    try:
+        return sqlite3.connect(f"file:{snapshot.quoted(place.index)}?mode=ro{still}", uri=True, isolation_level=None)
+    except sqlite3.OperationalError as error:  # No descriptor, no memory, or another took it away.
+        raise Upstream(f"cannot open the index of qmd: {error}", "run it again") from None
 
 
 def _damaged(error: Exception) -> Upstream:

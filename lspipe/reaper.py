@@ -18,10 +18,12 @@ from lspipe.runs import Member, Row, Run, owner_row
 _SIGNALS = {"TERM": signal.SIGTERM, "INT": signal.SIGINT, "HUP": signal.SIGHUP, "QUIT": signal.SIGQUIT}
 #: Dead runs that are dealt with at one time: each needs a few descriptors.
 _BATCH = 50
-#: How often to look again for what was forked while its parents were being ended.
-_ROUNDS = 5
-#: Seconds: the longest grace a row can ask for; to die of SIGKILL, which only a hanging disk prevents.
-_MAX_GRACE, _UNKILLABLE = 10.0, 2.0
+#: How often to look again for what was forked while its parents were being ended; and how often in a row nothing
+#: must run: a look takes a while, and what is forked behind it by one that ends before it comes along is in no look.
+_ROUNDS, _QUIET = 6, 2
+#: Seconds: the longest grace a row can ask for; to die of SIGKILL, which only a hanging disk prevents; for another
+#: reaper to come to an end.
+_MAX_GRACE, _UNKILLABLE, _OTHERS = 10.0, 2.0, 5.0
 
 
 def listing() -> Iterator[Row]:
@@ -90,24 +92,33 @@ def end(apply: bool, grace: float = 2.0) -> list[Verdict]:
 
 def bury(verdicts: Iterable[Verdict], apply: bool) -> Iterator[Row]:
     """The second half: remove the directories in which nothing runs any more, and tell all rows."""
+    until = time.monotonic() + _OTHERS
     for verdict in verdicts:
         yield from verdict.members
         if verdict.directory is None:
             continue
-        done = apply and verdict.removable and _bury(verdict.path)
-        row = {**verdict.directory, "action": "remove", "done": done}
-        if apply and not done:
-            row["reason"] = "its files cannot be removed" if verdict.removable else "something of it still runs"
+        row = {**verdict.directory, "action": "remove", "done": False}
+        if apply:
+            trouble = _bury(verdict.path, until) if verdict.removable else "something of it still runs"
+            row |= {"done": True} if trouble is None else {"reason": trouble}
         yield row
 
 
-def _bury(path: str) -> bool:
-    hold = rundir.take(path)
-    try:
-        return hold.state == "gone" or (hold.state != "held" and rundir.bury(path))
-    finally:
-        if hold.lock >= 0:
-            os.close(hold.lock)
+def _bury(path: str, until: float) -> str | None:
+    """Remove a directory, waiting until then for another reaper that has it; why it is still there."""
+    while True:
+        hold = rundir.take(path)
+        try:
+            if hold.state == "gone":
+                return None
+            if hold.state != "held":
+                return None if rundir.bury(path) else "its files cannot be removed"
+        finally:
+            if hold.lock >= 0:
+                os.close(hold.lock)
+        if time.monotonic() >= until:
+            return "another reaper is at work on it"
+        time.sleep(0.01)
 
 
 def _end_runs(batch: Sequence[Run], apply: bool, grace: float) -> list[Verdict]:
@@ -119,14 +130,17 @@ def _end_runs(batch: Sequence[Run], apply: bool, grace: float) -> list[Verdict]:
             if apply:
                 _hide(run)
             read_members(run, spared)
+        quiet = 0
         for _ in range(_ROUNDS):
             seen = survey.take(ledger.state_hash())
             for run in batch:
                 find_members(run, seen, spared)
             running = [member for run in batch for member in run.members if not member.ended]
-            if not apply or not running:
+            quiet = 0 if running else quiet + 1
+            if not apply or quiet == _QUIET:
                 break
-            _end(running, grace)
+            if running:
+                _end(running, grace)
         return [_judge(run, apply) for run in batch]
     finally:
         for run in batch:
@@ -151,7 +165,8 @@ def _hide(run: Run) -> None:
 
 
 def _end(members: Sequence[Member], grace: float) -> None:
-    """The stop signal, a grace, SIGKILL."""
+    """The stop signal, a grace, SIGKILL; each after what it has started, which it may be the only way to find."""
+    members = members[::-1]
     for member in members:
         stop = member.row["stop"] or {}
         wanted = stop.get("grace_ms")

@@ -138,8 +138,8 @@ def _state(run: Run, row: Row | None, written: Row | None, why: str, process: id
 
 def find_members(run: Run, seen: survey.Survey, spared: set[int]) -> None:
     """Add the members that carry the token or the lock of the run, and all that any member has started."""
-    held = {member.process.pid for member in run.members if member.process is not None}
-    tried = set(spared)
+    held = {member.process.pid: member.process for member in run.members if member.process is not None}
+    tried = spared | {member.row["pid"] for member in run.members if member.row["state"] == "unknown"}
     state = ledger.state_hash()
     lock = os.path.join(run.path or "", "lock")
 
@@ -150,20 +150,24 @@ def find_members(run: Run, seen: survey.Survey, spared: set[int]) -> None:
         return survey.holds(process.pid, lock, run.owner["pid"])
 
     def descends(process: identity.Process) -> bool:
-        return process.facts.ppid in held  # and that one is held, so its number is still its own
+        parent = held.get(process.facts.ppid)
+        return parent is not None and not parent.ended()  # then that number was still its own
 
     hints: list[tuple[int, Proof]] = [(pid, carries_token) for pid in seen.tokens.get(run.name, ())]
     hints += [(pid, carries_lock) for pid in run.heirs]
-    while hints:
+    while True:
         for pid, proof in hints:
-            if pid not in held | tried:
+            if pid not in tried and (pid not in held or held[pid].ended()):
                 tried.add(pid)
                 member = _hold(run, pid, proof)
                 if member is not None:
                     run.members.append(member)
-                    held |= {pid} if member.process is not None else set()
+                    if member.process is not None:
+                        held[pid] = member.process
         hints = [(pid, descends) for pid, parent in seen.parents.items()
-                 if parent in held and pid not in held | tried]
+                 if parent in held and pid not in held and pid not in tried]
+        if not hints:
+            return
 
 
 def _hold(run: Run, pid: int, proof: Proof) -> Member | None:

@@ -7,6 +7,7 @@ is synced: a crash of a process loses no page, and after one of the machine only
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -25,6 +26,7 @@ NAME = re.compile(r"[0-9]{1,10}-[0-9a-f]{16}")
 HALF_BORN_SECONDS = 60.0
 _DIRECTORY = re.compile(rf"(?:\.new-|\.old-)?({NAME.pattern})")
 _ROW = re.compile(r"(?:owner|([0-9]{1,9})(\.pid)?)\.json")
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _SHUT = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -199,8 +201,8 @@ def bury(path: str, until: float | None = None) -> bool:
         descriptor = os.open(old, os.O_RDONLY | os.O_DIRECTORY | _SHUT)
     except FileNotFoundError:
         return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _NO_DESCRIPTOR and _clear_blindly(old)
     try:
         if not _clear(descriptor, ("owner.json", "lock"), until):
             return False
@@ -210,11 +212,29 @@ def bury(path: str, until: float | None = None) -> bool:
         os.rmdir(old)
     except FileNotFoundError:
         return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _NO_DESCRIPTOR and _clear_blindly(old)
     finally:
         os.close(descriptor)
     return True
+
+
+def _clear_blindly(old: str) -> bool:
+    """Remove a directory in which nothing is left but what every run has, by names alone; False if there is more.
+
+    For a process that has no descriptor left to look with.
+    """
+    rows = (os.path.join(old, f"{number}{kind}.json") for number in range(1, 100) for kind in ("", ".pid"))
+    if any(map(os.path.lexists, rows)):
+        return False
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.join(old, "tmp"))
+        for last in ("owner.json", "lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(old, last))
+        os.rmdir(old)
+        return True
+    return False
 
 
 def _clear(folder: int, spare: Sequence[str], until: float | None) -> bool:

@@ -27,6 +27,7 @@ from lspipe.run import Run as Run
 from lspipe.signals import ENDING, Signals, Stopped
 
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
 
@@ -320,6 +321,9 @@ def _scarce(error: Exception) -> Precondition | None:
     """What the system refused for want of something: no bug of ours."""
     if isinstance(error, MemoryError):
         why = "not enough memory"
+    elif isinstance(error, OSError) and error.errno in _FULL:
+        return Precondition(f"cannot go on: {os.strerror(error.errno or 0).lower()}",
+                            "make room, or set LSPIPE_STATE_HOME to another folder")
     elif isinstance(error, OSError) and error.errno in _SCARCE:
         why = os.strerror(error.errno).lower()
     else:

@@ -70,7 +70,7 @@ def lock_down(rules: Rules, *, abi: int | None = None, filtered: bool = True) ->
 
     Never fails on a kernel that offers less: the State says what it does offer. `abi` and `filtered` use less
     than there is, as if the kernel were older or had no seccomp. Raises Bug where other threads run: they
-    would stay free.
+    would stay free; OSError where descriptors or memory are short: then nothing may go on.
     """
     if not sys.platform.startswith("linux"):
         return State(detail=f"no sandbox on {sys.platform}")

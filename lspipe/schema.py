@@ -7,12 +7,16 @@ tables in the README. jsonschema-rs judges rows; jsonschema words the explanatio
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schemas")
+#: What stands in an explanation for the value that is wrong: values are private.
+_MASK = "\0"
+_KINDS = {dict: "an object", list: "a list", str: "this text", bool: "this boolean", int: "this number",
+          float: "this number"}
 NAMES = ("row", "query", "envelope", "report", "error", "ledger", "consent")
 
 
@@ -33,7 +37,7 @@ def load(name: str) -> dict[str, Any]:
 def _validator(name: str) -> Any:
     import jsonschema_rs  # 30 ms: only once there is something to check
 
-    return jsonschema_rs.Draft202012Validator(load(name))
+    return jsonschema_rs.Draft202012Validator(load(name), mask=_MASK)
 
 
 @functools.cache
@@ -59,9 +63,8 @@ def _score_is_odd(name: str, value: Any) -> bool:
 def reason(name: str, value: Any) -> str:
     """Why `value` does not fit schema `name`, as one short line: a dotted place and the first thing wrong."""
     for error in _validator(name).iter_errors(value):
-        place = ".".join(str(part) for part in error.instance_path)
-        words = str(error.message)
-        return shorten(f"{place}: {words}" if place else words)
+        words = str(error.message).replace(_MASK, _kind(error.instance))
+        return _line(name, error.instance_path, words)
     return "score: not a finite number" if _score_is_odd(name, value) else "valid"
 
 
@@ -75,15 +78,43 @@ def explain(name: str, value: Any) -> list[str]:
     found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
     lines = []
     for error in found:
-        place = ".".join(str(part) for part in error.absolute_path)
-        lines.append(shorten(f"{place}: {error.message}" if place else error.message))
+        words = error.message
+        if words.startswith(quoted := repr(error.instance)):
+            words = _kind(error.instance) + words[len(quoted):]
+        lines.append(_line(name, error.absolute_path, words))
     if not lines and _score_is_odd(name, value):
         lines.append("score: not a finite number")
     return lines
 
 
+def _kind(value: Any) -> str:
+    """A value as explanations show it: what it is, and nothing of what is in it."""
+    return _KINDS.get(type(value), "null")
+
+
+def _line(name: str, path: Iterable[Any], words: str) -> str:
+    """A dotted place, of which only numbers and what the schema itself names are shown, and what is wrong there."""
+    known = _properties(name)
+    place = ".".join(str(part) if isinstance(part, int) or part in known else "*" for part in path)
+    return shorten(f"{place}: {words}" if place else words)
+
+
+@functools.cache
+def _properties(name: str) -> frozenset[str]:
+    found: set[str] = set()
+    waiting: list[Any] = [load(name)]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            found.update(one["properties"] if isinstance(one.get("properties"), dict) else ())
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return frozenset(found)
+
+
 def shorten(line: str, limit: int = 200) -> str:
-    """At most `limit` characters: an error quotes the value that is wrong, which may be long and private."""
+    """At most `limit` characters."""
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -50,8 +50,18 @@ def bare(tmp_path: Path) -> support.Home:
     return support.Home(tmp_path)
 
 
-#: What tests counted, a line each (`record_property("count", ...)`).
-COUNTED: list[str] = []
+#: Folders whose tests may use the network.
+CONNECTED = (TESTS / "browsers", TESTS / "install")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent in CONNECTED:
+            item.add_marker(pytest.mark.network)
+
+
+#: What tests say of what they tried, a line each: `record_property("count", "28 runs beside 160,000 swaps")`.
+SAID: list[str] = []
 #: Why tests were not run, and how many.
 NOT_RUN: Counter[str] = Counter()
 #: The reasons that are none to fail for where everything must run: these folders are no programs to install, and
@@ -59,9 +69,17 @@ NOT_RUN: Counter[str] = Counter()
 ELSEWHERE = ("no real profiles", "no collections", "only root")
 
 
+#: What tests counted: `record_property("count: points killed", 12)`, added up over all of them.
+COUNTED: Counter[str] = Counter()
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call":
-        COUNTED.extend(str(value) for name, value in report.user_properties if name == "count")
+        for name, value in report.user_properties:
+            if name.startswith("count: "):
+                COUNTED[name.removeprefix("count: ")] += int(str(value))
+            elif name == "count":
+                SAID.append(str(value))
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         NOT_RUN[reason.removeprefix("Skipped: ")] += 1
@@ -81,7 +99,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{len(support.MEASURED)} ends by a signal, slowest {seconds * 1000:.0f} ms ({name})"
         )
-    for line in sorted(COUNTED):
+    if COUNTED:
+        terminalreporter.write_line("counted: " + "; ".join(f"{name}: {COUNTED[name]}" for name in sorted(COUNTED)))
+    for line in sorted(SAID):
         terminalreporter.write_line(line)
     if NOT_RUN:
         why = "; ".join(f"{count} x {reason}" for reason, count in NOT_RUN.most_common())

@@ -211,7 +211,7 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
     run.report.counts.update(_redactions(line))
     for child in line.children[sources:]:
         if child.code < 0:
-            raise LspipeError(f"{child.stage.name} died by signal {-child.code}")
+            raise Upstream(f"{child.stage.name} was killed by signal {-child.code}")
         if child.code not in (Exit.OK, Exit.NO_ROWS):
             run.report.codes.add(child.code)
         for note in child.facts.get("notes", ()):

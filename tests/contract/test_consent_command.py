@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import select
 import shlex
 import shutil
 import signal
@@ -16,12 +15,12 @@ from pathlib import Path
 import orjson
 import pytest
 import support
+from person import ASKED, Person
 from support import Done, Home
 
 from lspipe import consent, schema
 
 ROOT = os.geteuid() == 0
-ASKED = "Grant it? [y/N] "
 BROWSER = ("grant", "browser", "chromium/Default", "--data", "history,bookmarks")
 
 
@@ -43,54 +42,6 @@ def whole(home: Home, *args: str) -> dict:
 
 def listed(home: Home, *args: str) -> list[dict]:
     return whole(home, *args)["grants"]
-
-
-class Person:
-    """A terminal of its own with ls-consent in front of it, and what is typed there."""
-
-    def __init__(self, home: Home, *args: str | bytes, stdin: bytes = b"", typed: bytes = b"") -> None:
-        self.master, slave = os.openpty()
-        attributes = termios.tcgetattr(slave)
-        attributes[3] &= ~termios.ECHO
-        termios.tcsetattr(slave, termios.TCSANOW, attributes)
-        if typed:
-            os.write(self.master, typed)
-
-        def take_terminal() -> None:
-            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-
-        self.process = subprocess.Popen(
-            support.command("ls-consent", *args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=home.env(), cwd=home.home, start_new_session=True, pass_fds=[slave],
-            preexec_fn=take_terminal,
-        )
-        os.close(slave)
-        assert self.process.stdin is not None
-        self.process.stdin.write(stdin)
-        self.process.stdin.close()
-        self.process.stdin = None  # Else communicate() would flush it.
-        self.screen = ""
-
-    def read_until(self, words: str) -> str:
-        deadline = time.monotonic() + support.PATIENCE
-        while words not in self.screen:
-            assert time.monotonic() < deadline, self.screen
-            if not select.select([self.master], [], [], 0.2)[0]:
-                assert self.process.poll() is None, self.process.communicate()
-                continue
-            try:
-                self.screen += os.read(self.master, 1 << 16).decode()
-            except OSError:
-                raise AssertionError((self.screen, self.process.communicate())) from None
-        return self.screen
-
-    def type(self, text: bytes) -> None:
-        os.write(self.master, text)
-
-    def end(self) -> Done:
-        out, err = self.process.communicate(timeout=support.PATIENCE)
-        os.close(self.master)
-        return Done(self.process.returncode, out, err)
 
 
 def grant(home: Home, *args: str | bytes, answer: bytes = b"y\n", **how: bytes) -> tuple[Done, str]:

@@ -319,13 +319,14 @@ def test_a_traceback_only_where_it_is_asked_for(home: support.Home) -> None:
     assert b"Traceback" in home.run("ls-query", "--debug", "async", env=env).err
 
 
-@pytest.mark.parametrize("many", [12, 14, 16])
-def test_too_few_descriptors_are_no_bug(home: support.Home, many: int) -> None:
+@pytest.mark.parametrize("many", [7, 8, 9, 11, 12, 14, 16])
+def test_too_few_descriptors_are_no_bug_and_leave_nothing(home: support.Home, many: int) -> None:
     for name in ("ls-query", "ls-history", "ls-bookmarks"):
         done = subprocess.run(
             ["sh", "-c", f'ulimit -n {many}; exec "$@"', "sh", *support.command(name), "async"], env=home.env(),
             capture_output=True, timeout=support.PATIENCE)
         assert done.returncode in (0, 4, 5, 7) and b"internal error" not in done.stderr, done.stderr
+        assert home.runs == []
 
 
 @pytest.mark.parametrize("name", support.LEDGER)

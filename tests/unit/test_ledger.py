@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -615,3 +616,21 @@ def test_a_zombie_has_ended_and_a_dead_pid_cannot_be_held() -> None:
     with pytest.raises(ProcessLookupError):
         process.send(signal.SIGTERM)
     process.close()
+
+
+@pytest.mark.parametrize("row", [None, "1.json", "7.pid.json"])
+def test_a_directory_is_removed_without_a_descriptor_only_if_no_row_is_left(state: Path, row: str | None) -> None:
+    run = ledger.register("ls-test", [], "source")
+    if row is not None:
+        Path(run.path, row).write_bytes(b"{}")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        gone = rundir.bury(run.path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    left = list((Path(run.path).parent / f".old-{run.name}").glob("*"))
+    assert gone == (row is None)
+    assert {one.name for one in left} == ({row, "lock", "owner.json", "tmp"} if row else set())
+    run.close()
+    assert rundir.bury(str(Path(run.path).parent / f".old-{run.name}"))

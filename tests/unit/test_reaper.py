@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,6 +164,18 @@ ready(one.pid, int(next(one.lines())))
 
 
 @LINUX
+def test_what_a_child_of_a_row_has_started_is_found_where_nobody_carries_the_token(state: Path) -> None:
+    _name, pids = killed("""
+survivor()
+one = start(SH, "-c", "exec env -i $0 -c 'setsid $1 60 & echo $!; wait' $0 $1", SH, SLEEP)
+ready(one.pid, int(next(one.lines())))
+""")
+    assert survey.take(ledger.state_hash()).tokens == {}
+    assert [row["pid"] for row in reap() if row["action"] == "signal"] == pids
+    assert not any(map(running, pids))
+
+
+@LINUX
 def test_a_forked_child_that_holds_the_lock_of_a_dead_owner_is_known_by_it(state: Path) -> None:
     body = """
 pid = os.fork()
@@ -198,6 +211,33 @@ sys.stdin.read()
         assert reap() == [] and other.poll() is None and os.listdir(state) == [name]
         other.kill()
     assert told(reap())[0][2:] == ("remove", True, "owner is dead")
+
+
+@LINUX
+def test_a_directory_that_another_reaper_has_is_waited_for(state: Path, monkeypatch) -> None:
+    """It let go of the lock between the end of the processes and the removal, and another took it."""
+    name, _ = killed("ready()\n")
+    verdicts = reaper.end(True)
+    hold = rundir.take(str(state / f".old-{name}"))
+    assert hold.state == "free"
+    monkeypatch.setattr(reaper, "_OTHERS", 0.0)
+    assert told(list(reaper.bury(verdicts, True)))[0][2:] == ("remove", False, "another reaper is at work on it")
+    monkeypatch.undo()
+    looks = []
+
+    def looked(path: str) -> rundir.Hold:
+        looks.append(path)
+        if len(looks) == 2:  # It has waited, and the other one comes to its end.
+            rundir.bury(path)
+            os.close(hold.lock)
+        return take(path)
+
+    take = rundir.take
+    monkeypatch.setattr(rundir, "take", looked)
+    assert told(list(reaper.bury(verdicts, True)))[0][2:4] == ("remove", True) and len(looks) == 2
+    monkeypatch.undo()
+    monkeypatch.setenv("LSPIPE_STATE_HOME", str(state.parent))
+    assert os.listdir(state) == []
 
 
 @LINUX
@@ -269,6 +309,56 @@ ready(one.pid)
     rows = reap()
     assert sum(row["action"] == "signal" for row in rows) >= 2 and all(row["done"] for row in rows)
     assert os.listdir(state) == []
+
+
+@LINUX
+def test_what_is_forked_behind_the_look_by_one_that_ends_is_found_by_the_next(state: Path, monkeypatch) -> None:
+    """A look at all processes takes a while: this one is over before the child forks, and then the child ends."""
+    name, (pid,) = killed("""
+survivor()
+one = start(SH, "-c", "trap 'setsid $0 60 & exit' USR1; echo; while :; do $0 0.05; done", SLEEP)
+next(one.lines())
+ready(one.pid)
+""")
+    look, looks = survey.take, []
+
+    def slow(known: str) -> survey.Survey:
+        seen = look(known)
+        looks.append(seen)
+        if len(looks) == 1:
+            os.kill(pid, signal.SIGUSR1)
+            while running(pid):
+                pass
+        return seen
+
+    monkeypatch.setattr(survey, "take", slow)
+    rows = reap()
+    monkeypatch.undo()
+    monkeypatch.setenv("LSPIPE_STATE_HOME", str(state.parent))
+    assert all(row["done"] for row in rows) and os.listdir(state) == []
+    assert survey.take(ledger.state_hash()).tokens == {}
+
+
+@LINUX
+def test_what_has_started_others_is_ended_after_them(state: Path, monkeypatch) -> None:
+    """A reaper that is killed in between leaves the next one a way to what cannot be found by itself."""
+    _name, pids = killed("""
+survivor()
+one = start(SH, "-c", "env -i setsid $0 -c 'echo $$; exec $0 60' $1 & wait", SH, SLEEP)
+ready(one.pid, int(next(one.lines())))
+""")
+    order = []
+    send = identity.Process.send
+
+    def noted(process: identity.Process, number: int) -> None:
+        order.append(process.pid)
+        send(process, number)
+
+    monkeypatch.setattr(identity.Process, "send", noted)
+    reap()
+    monkeypatch.undo()
+    monkeypatch.setenv("LSPIPE_STATE_HOME", str(state.parent))
+    assert order[:2] == pids[::-1] and not any(map(running, pids))
 
 
 def test_fifty_dead_runs_and_more_in_one_go(state: Path) -> None:
@@ -511,6 +601,40 @@ print(json.dumps([decoy.pid == pid, decoy.poll(), written["pidfs_ino"] is not No
         pytest.skip("this kernel has no pidfs")
     assert said[1] is None  # the decoy runs
     assert said[3:] == [[["keep", False, "identity differs"], ["remove", True, "owner is dead"]], []]
+
+
+@LINUX
+def test_a_child_of_one_who_got_the_pid_of_a_member_is_not_taken_for_its_child(state: Path) -> None:
+    said = json.loads(in_namespace("""
+from lspipe import remains
+owner = os.fork()
+if owner == 0:
+    survivor()
+    run = ledger.register("ls-test", [], "source")
+    start(SLEEP, "60")
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(owner, 0)
+(run,) = remains.in_folder()
+remains.read_members(run, set())
+(member,) = run.members
+pid = member.process.pid
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)  # we are the init of this namespace
+for _ in range(1000):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+        file.write(str(pid - 1))
+    other = subprocess.Popen([SH, "-c", "$0 60 & echo $!; wait", SLEEP], stdout=subprocess.PIPE, env={})
+    child = int(other.stdout.readline())
+    if other.pid == pid:
+        break
+    other.kill(), other.wait()
+remains.find_members(run, survey.take(ledger.state_hash()), set())
+print(json.dumps([other.pid == pid, identity.facts(child).ppid == pid, len(run.members)]), flush=True)
+os._exit(0)
+""", state))
+    if not said[0]:
+        pytest.skip("no pid could be reused on purpose")
+    assert said[1:] == [True, 1]
 
 
 @LINUX

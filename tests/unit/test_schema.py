@@ -184,6 +184,24 @@ def test_a_reason_is_one_short_line() -> None:
         assert len(line) <= 200 and "\n" not in line
 
 
+@pytest.mark.parametrize("bent", [
+    {"source": 5, "title": ["SECRET"]}, {"url": {"SECRET": "SECRET"}}, {"score": "SECRET"}, {"rank": -1},
+    {"source": "SECRET"}, {"id": ["SECRET"]}, {"corpus": [{"id": "x", "n": 1, "df": {"SECRET": "SECRET"}}]},
+    {"provenance": {"private": "SECRET"}}, {"accessed_at": "SECRET"}, {"snippet": ["SECRET"]}], ids=str)
+def test_a_reason_never_quotes_what_is_wrong(bent: dict[str, Any]) -> None:
+    """It goes to stderr and into reports."""
+    for value in ({**whole("row"), **bent}, ["SECRET"], "SECRET"):
+        assert not schema.checker("row")(value)
+        lines = [schema.reason("row", value), *schema.explain("row", value)]
+        assert not any("SECRET" in line or "\0" in line for line in lines), lines
+
+
+def test_a_reason_says_where_and_why() -> None:
+    bent = {"source": "a", "url": "x:", "rank": "first", "corpus": [{"id": "x", "n": 1, "df": {"word": "many"}}]}
+    assert schema.explain("row", bent) == [
+        "corpus.0.df.*: this text is not of type 'integer'", "rank: this text is not of type 'integer'"]
+
+
 def test_describe_follows_the_file() -> None:
     fields = list(schema.describe("row"))
     assert [one.name for one in fields] == list(json.loads(schema.text("row"))["properties"])
