@@ -5,6 +5,7 @@ handler, without which no signal would be heeded while a long statement runs.
 """
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable
 
 from lspipe.live import Unusable
@@ -12,6 +13,9 @@ from lspipe.live import Unusable
 #: The longest text or blob that is read at all.
 LONGEST = 16 << 20
 _STEPS = 20_000
+#: Steps of SQLite's machine that reading takes at most, whatever is asked: some, and so many for each byte of the file.
+#: What takes more has pages that lead in a circle, or to one page again and again. A good one takes at most 6 a byte.
+_LEAST_STEPS, _STEPS_A_BYTE = 2_000_000, 60
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: LONGEST, sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 500, sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
@@ -26,7 +30,13 @@ _PRAGMAS = frozenset({"table_info", "index_list", "index_info"})
 _SCHEMA = ("sqlite_master", "sqlite_schema")
 
 
-def confine(conn: sqlite3.Connection, tables: Iterable[str], stop: Callable[[], bool] | None) -> None:
+class Connection(sqlite3.Connection):
+    """A connection that knows whether it was ended because it had taken more steps than its file can be worth."""
+
+    spent = False
+
+
+def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | None) -> None:
     """Let `conn` read `tables` and nothing else. Raises Unusable where one of them is no table, sqlite3.Error.
 
     `stop` is asked every few milliseconds of work; where it says yes, the statement ends with an error for
@@ -35,7 +45,9 @@ def confine(conn: sqlite3.Connection, tables: Iterable[str], stop: Callable[[], 
     for limit, value in _LIMITS.items():
         conn.setlimit(limit, value)
     conn.text_factory = decode
-    conn.set_progress_handler(stop or _go_on, _STEPS)
+    size = int(conn.execute("PRAGMA page_count").fetchone()[0]) * int(conn.execute("PRAGMA page_size").fetchone()[0])
+    looks = (_LEAST_STEPS + size * _STEPS_A_BYTE) // _STEPS
+    conn.set_progress_handler(_watch(conn, looks, stop or _go_on), _STEPS)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", "temp_store = MEMORY",
                    "cache_size = -16000"):
         conn.execute(f"PRAGMA {pragma}")
@@ -65,6 +77,21 @@ def _authorizer(readable: frozenset[str]) -> Callable[..., int]:
     return allowed
 
 
+def _watch(conn: Connection, looks: int, stop: Callable[[], bool]) -> Callable[[], bool]:
+    """A progress handler that also says yes after so many calls."""
+    held, left = weakref.ref(conn), looks
+
+    def over() -> bool:
+        nonlocal left
+        left -= 1
+        found = held()
+        if left < 0 and found is not None:
+            found.spent = True
+        return left < 0 or stop()
+
+    return over
+
+
 def _go_on() -> bool:
     """A progress handler is what lets Python's signal handlers run during a long statement."""
     return False
@@ -72,7 +99,8 @@ def _go_on() -> bool:
 
 def no_deadline(conn: sqlite3.Connection) -> None:
     """From now on only a signal ends a statement: what was found before `stop` said yes can still be fetched."""
-    conn.set_progress_handler(_go_on, _STEPS)
+    if not getattr(conn, "spent", False):
+        conn.set_progress_handler(_go_on, _STEPS)
 
 
 def decode(raw: bytes) -> str:
@@ -95,9 +123,9 @@ def numbered(conn: sqlite3.Connection, table: str) -> bool:
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 
 
-def interrupted(error: Exception) -> bool:
-    """Whether a statement was ended by `stop` or by a signal, and nothing is wrong with the file."""
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+def interrupted(error: Exception, conn: sqlite3.Connection | None = None) -> bool:
+    """Whether a statement (of `conn`) was ended by `stop` or by a signal, and nothing is wrong with the file."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT and not getattr(conn, "spent", False)
 
 
 def explained(error: Exception, name: str) -> Unusable:

@@ -1,5 +1,6 @@
 """Paths that a person names for a search of files, and the ignore files that have a say in it."""
 
+import contextlib
 import errno
 import os
 import stat
@@ -71,3 +72,15 @@ def ignored_above(root: str) -> bool:
         if any(os.path.isfile(os.path.join(above, name)) for name in _IGNORE_FILES):
             return True
     return False
+
+
+def traps(roots: Sequence[str], hidden: bool) -> Iterator[str]:
+    """The FIFOs in the place of ignore files in and below `roots`, for whose writers ripgrep would wait."""
+    for root in roots:
+        for folder, folders, names in os.walk(root):
+            if not hidden:
+                folders[:] = [name for name in folders if not name.startswith(".")]
+            for path in (os.path.join(folder, name) for name in _IGNORE_FILES if name in names):
+                with contextlib.suppress(OSError):
+                    if stat.S_ISFIFO(os.lstat(path).st_mode):
+                        yield path

@@ -219,13 +219,40 @@ def defaults(command: Command, argv: Sequence[str]) -> dict[str, Any]:
     known = {param.opts[-1].lstrip("-"): param for param in command.params
              if isinstance(param, click.Option) and param.expose_value and param.name not in UNCONFIGURED}
     values = {}
-    for key, value in found.items() if isinstance(found, dict) else ():
+    if not isinstance(found, dict):
+        raise Precondition(f"'{path}': '{table}' is no table", f"begin it with a line [{table}]")
+    for key, value in found.items():
         if key not in known:
             raise Precondition(f"'{path}': [{table}] has no default '{key}'", "it may set: " + ", ".join(sorted(known)))
-        # An option that is given once takes a list as a person types it: a,b,c.
-        joined = isinstance(value, list) and not known[key].multiple
-        values[str(known[key].name)] = ",".join(map(str, value)) if joined else value
+        fitting = _fitting(known[key], value)
+        if fitting is None:
+            raise Precondition(f"'{path}': [{table}] {key} is not of a kind that --{key} takes",
+                               "mend it, or move it away")
+        if fitting is not False or known[key].is_bool_flag:  # `json = false` chooses no form, also not another's.
+            values[str(known[key].name)] = fitting
     return values
+
+
+def _fitting(param: click.Option, value: Any) -> Any:
+    """A default as click takes it; None where a person could not have typed it. (click takes it as it comes, and
+    falls over a table, say.)
+
+    An option that is given once takes a list of words as a person types it, `a,b,c`; one that is given often takes
+    one word for a list of one.
+    """
+    if param.is_flag:
+        if not isinstance(value, bool):
+            return None
+        return value if param.is_bool_flag else value and param.flag_value
+    if isinstance(value, list):
+        if not all(isinstance(item, str) for item in value):
+            return None
+        return value if param.multiple else ",".join(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, float) and isinstance(param.type, click.types.IntParamType):
+        return None  # It would be cut.
+    return [str(value)] if param.multiple else value
 
 
 #: The executables that read `config.toml`, and the table of each. No other one reads any configuration.

@@ -15,6 +15,8 @@ _CHUNK = 1 << 18
 _ERRORS = 1 << 15
 #: Seconds to die of SIGKILL, which only a hanging disk prevents.
 _UNKILLABLE = 2.0
+#: Seconds without output after which somebody may want to know why.
+QUIET = 2.0
 
 
 class Child:
@@ -43,17 +45,25 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def chunks(self, deadline: Deadline = None) -> Iterator[bytes]:
+    def chunks(self, deadline: Deadline = None, quiet: Callable[[], None] | None = None) -> Iterator[bytes]:
         """Its output in pieces, as they come. When time is over the program is stopped, `late` is set, and the
-        pieces end.
+        pieces end. `quiet` is called once, where it says nothing for QUIET seconds.
         """
         left = _timer(deadline)
+        patience = time.monotonic() + QUIET
         while self._out >= 0:
             seconds = left()
             if seconds is not None and seconds <= 0:
                 self.late = True
                 self.stop()
                 return
+            if quiet is not None:
+                rest = patience - time.monotonic()
+                if rest <= 0:
+                    quiet()
+                    quiet = None
+                    continue
+                seconds = rest if seconds is None else min(rest, seconds)
             ready = self._turn(seconds)
             if self._out not in ready:
                 if self._pidfd in ready:
@@ -66,6 +76,7 @@ class Child:
                 self._out = _shut(self._out)
                 return
             yield data
+            patience = time.monotonic() + QUIET
 
     def lines(self, deadline: Deadline = None, cap: int = 1 << 20) -> Iterator[bytes]:
         """Lines of its output without their newline, as they come; the last one may lack it.

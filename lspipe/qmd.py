@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from lspipe import urls, words
-from lspipe.exits import LspipeError, NotFound, Precondition, Upstream
+from lspipe.exits import LspipeError, NotFound, Precondition, Upstream, Usage
 from lspipe.lexical import STOP
 from lspipe.words import Query, Term
 
 MODES = ("search", "vsearch", "query")
 #: The oldest version that has all this, and of Node that runs it.
 OLDEST, OLDEST_NODE = (2, 8), 22
+#: FTS5 nests an expression once for each word that it is to leave out, at most 256 times.
+MOST_UNWANTED = 200
 BUILD = "qmd collection add FOLDER --name NAME, then qmd update"
 INSTALL = f"npm install -g @tobilu/qmd, with Node {OLDEST_NODE} or newer"
 
@@ -60,12 +62,14 @@ class Question(NamedTuple):
 
 def question(text: str, all_terms: bool = False) -> Question:
     """What to ask. Words that say nothing about a subject (`the`, `how`) count only where nothing else is wanted,
-    or all words are."""
+    or all words are. Raises Usage where more is to be left out than qmd can."""
     query = words.parse(text)
     wanted = query.wanted
     telling = tuple(term for term in wanted if term.phrase or term.field or term.key not in STOP)
     bound = any(term.field for term in (*wanted, *query.excluded))
     unwanted = tuple(term for term in query.excluded if term.field is None)
+    if len(unwanted) > MOST_UNWANTED:
+        raise Usage(f"{len(unwanted)} excluded words are too many: qmd leaves out at most {MOST_UNWANTED}")
     return Question(query, wanted if all_terms else telling or wanted, unwanted, bound)
 
 

@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -53,6 +54,8 @@ def read_config(folder: str) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise Precondition(f"cannot read '{path}': not a regular file")
             data = file.read(_CONFIG_MOST + 1)
     except FileNotFoundError:
         return None
@@ -147,10 +150,11 @@ def connect(place: Place) -> sqlite3.Connection:
     return conn
 
 
-def _open(place: Place) -> sqlite3.Connection:
+def _open(place: Place) -> confine.Connection:
     still = "&immutable=1" if place.private else ""
     try:
-        return sqlite3.connect(f"file:{snapshot.quoted(place.index)}?mode=ro{still}", uri=True, isolation_level=None)
+        return sqlite3.connect(f"file:{snapshot.quoted(place.index)}?mode=ro{still}", uri=True, isolation_level=None,
+                               factory=confine.Connection)
     except sqlite3.OperationalError as error:  # No descriptor, no memory, or another took it away.
         raise Upstream(f"cannot open the index of qmd: {error}", "run it again") from None
 

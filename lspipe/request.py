@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lspipe import when
+from lspipe import fuse, when
 from lspipe.exits import Usage
 from lspipe.narrow import Grant, Narrowed, Refusal, Request, narrow
 from lspipe.pipeline import Plan, Stage
@@ -78,19 +78,11 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def pairs(values: Sequence[str], option: str, kind: type[int] | type[float]) -> dict[str, Any]:
-    """`NAME=NUMBER` words as a mapping. Raises Usage."""
-    found: dict[str, Any] = {}
-    for value in values:
-        name, equals, number = value.rpartition("=")
-        try:
-            parsed = kind(number)
-            if not (name and equals and math.isfinite(parsed) and parsed >= 0):
-                raise ValueError
-        except ValueError:
-            raise Usage(f"{option} takes NAME=NUMBER, not '{value}'") from None
+    """`NAME=NUMBER` words as a mapping, by the rule of the stage that gets them. Raises Usage."""
+    found = fuse.numbers(values, option, kind)
+    for name in found:
         if name not in FAMILIES and name not in FAMILIES.values():
             raise Usage(f"{option}: unknown source or family '{name}'")
-        found[name] = parsed
     return found
 
 
@@ -179,16 +171,16 @@ def _clock(query: Query) -> list[str]:
 
 def _transforms(query: Query, caps: Mapping[str, int]) -> tuple[Stage, ...]:
     cap_words = [f"--cap={name}={number}" for name, number in caps.items()]
-    fuse = [f"--k={FUSE_K}", *(f"--weight={name}={weight:g}" for name, weight in sorted(query.weights.items()))]
+    fusing = [f"--k={FUSE_K}", *(f"--weight={name}={weight:g}" for name, weight in sorted(query.weights.items()))]
     stages = []
     if query.rerank:
-        stages.append(Stage("ls-fuse", tuple(fuse), "fuse"))
+        stages.append(Stage("ls-fuse", tuple(fusing), "fuse"))
         stages.append(Stage("ls-rerank", (
             f"--mode={query.mode}", f"--query={query.text}", f"--depth={max(DEPTH, query.limit)}",
             "--recency=browser", *cap_words, f"--limit={query.limit}", *_clock(query),
         ), "rerank"))
     else:
-        stages.append(Stage("ls-fuse", (*fuse, *cap_words, f"--limit={query.limit}"), "fuse"))
+        stages.append(Stage("ls-fuse", (*fusing, *cap_words, f"--limit={query.limit}"), "fuse"))
     # Only public grants were asked; that nothing else comes out is made sure of once more.
     public = ("--public",) if query.public else ()
     if not query.raw:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from lspipe import journal
-from lspipe.confine import FAULTS, columns, confine, explained, interrupted
+from lspipe.confine import FAULTS, Connection, columns, confine, explained, interrupted
 from lspipe.live import TRIES, WAIT, Source, State, Unusable, fill, open_all, open_at, read_file, settled, torn
 
 __all__ = [
@@ -32,7 +32,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def connect(
     source: Source, run_tmp: str | None = None, *, tables: Iterable[str],
     memory: int = MEMORY, stop: Callable[[], bool] | None = None,
-) -> sqlite3.Connection:
+) -> Connection:
     """A connection to a consistent copy of `source` in which only `tables` can be read. Raises Unusable.
 
     Above `memory` bytes the copy is a nameless file in `run_tmp`; without `run_tmp` it is always in memory.
@@ -89,7 +89,7 @@ def _attempts(source: Source) -> Iterator[State]:
         yield state
 
 
-def _memory_copy(source: Source) -> sqlite3.Connection:
+def _memory_copy(source: Source) -> Connection:
     for before in _attempts(source):
         data = bytearray(os.fstat(source.fd).st_size)
         whole = fill(source.fd, data)
@@ -104,7 +104,7 @@ def _memory_copy(source: Source) -> sqlite3.Connection:
                 data[offset:offset + patch.page_size] = content
         _check_header(data[:16], source.name)  # A journal may say that there was nothing before.
         data[:20] = journal.without_wal_mode(bytes(data[:20]))
-        conn = sqlite3.connect(":memory:", isolation_level=None)
+        conn = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
         try:
             conn.deserialize(data)
         except FAULTS as error:
@@ -114,13 +114,13 @@ def _memory_copy(source: Source) -> sqlite3.Connection:
     raise torn(source.name)
 
 
-def _file_copy(source: Source, run_tmp: str) -> sqlite3.Connection:
+def _file_copy(source: Source, run_tmp: str) -> Connection:
     path = os.path.join(run_tmp, f"copy-{secrets.token_hex(8)}")
     fd = os.open(path, _NEW, 0o600)
     try:
         try:
             # SQLite has to open it by name. Until the name is gone there is not one byte in it.
-            conn = sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, isolation_level=None)
+            conn = sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, isolation_level=None, factory=Connection)
         finally:
             os.unlink(path)
         try:

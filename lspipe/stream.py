@@ -19,7 +19,7 @@ from lspipe.row import Row
 LINE_CAP = 1 << 20
 DEPTH_CAP = 32
 #: And a whole file that is one object.
-DOCUMENT_CAP = 64 << 20
+DOCUMENT_CAP = 16 << 20
 _CHUNK = 1 << 18
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 0.05
@@ -114,6 +114,15 @@ def _read(fd: int) -> bytes:
             select.select([fd], [], [])
 
 
+def read(fd: int, cap: int) -> bytes:
+    """All that `fd` gives; of more than `cap` bytes so much that it shows. Raises OSError."""
+    parts, size = [], 0
+    while size <= cap and (chunk := _read(fd)):
+        parts.append(chunk)
+        size += len(chunk)
+    return b"".join(parts)
+
+
 def depth(value: Any) -> int:
     """How deep objects and arrays are nested; iterative, since the input may be made to break recursion."""
     deepest = 0
@@ -192,9 +201,7 @@ def document(
     cap: int = DOCUMENT_CAP,
 ) -> Iterator[Row]:
     """The one object that `fd` holds, over as many lines as it likes, or else its rows, a line each."""
-    data = b""
-    while len(data) <= cap and (chunk := os.read(fd, _CHUNK)):
-        data += chunk
+    data = read(fd, cap)
     if len(data) > cap:
         skip(1, f"longer than {cap} bytes")
         return

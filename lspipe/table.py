@@ -56,6 +56,8 @@ def _cells(char: str) -> int:
 
 
 _CELLS = _Cells()
+#: So many marks, one upon the other, are found in some script; more of them are there to cover what stands above.
+_MARKS = 8
 _SEQUENCES = re.compile("[\u200d\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
@@ -88,7 +90,12 @@ def width(text: str) -> int:
 
 
 def fit(text: str, cells: int) -> str:
-    """The text in at most so many cells, ended with `…` where it is cut; no character is split."""
+    """The text in at most so many cells, ended with `…` where it is cut; no character is split.
+
+    Of a letter with hundreds of marks only the first few stay.
+    """
+    if len(text) > 2 * cells and not text.isascii():
+        text = _thinned(text)
     if len(text) * 2 <= cells or width(text) <= cells:
         return text
     if cells < 1:
@@ -102,6 +109,16 @@ def fit(text: str, cells: int) -> str:
             room -= width(text[end:at])
             end = at
     return text[:end].rstrip() + snippet.ELLIPSIS
+
+
+def _thinned(text: str) -> str:
+    """The text without the marks that follow _MARKS others."""
+    kept, marks = [], 0
+    for char in text:
+        marks = 0 if _CELLS[char] else marks + 1
+        if marks <= _MARKS:
+            kept.append(char)
+    return "".join(kept)
 
 
 def columns(environ: Mapping[str, str], fd: int) -> int:

@@ -28,6 +28,11 @@ _ANY = (
 #: Of a longer word only so much is looked for: its pattern must not grow without end. Nor must that of a word in
 #: which very many ligatures could stand.
 _LETTERS, _LIGATURES = 32, 6
+#: Nor that of a phrase: of a longer one its first words will do.
+_PHRASE = 6
+#: With more terms ripgrep refuses to compile all their spellings.
+_SPELLED = 50
+_NOT_ASCII = r"(?-u:[\x80-\xff])"
 #: What folding ignores between two letters: marks, invisible characters, the tatweel.
 _IGNORED = r"[\p{M}\p{Cf}\x{640}]*"
 #: Any byte of a character that is no ASCII letter or digit; also one of text that is not UTF-8.
@@ -35,7 +40,10 @@ _APART = "(?-u:[^A-Za-z0-9])"
 
 
 def patterns(terms: Sequence[Term]) -> list[str]:
-    """One pattern for each term."""
+    """One pattern for each term; of very many only their ASCII spelling, and one for every line that is not ASCII."""
+    if len(terms) > _SPELLED:
+        first = dict.fromkeys(term.words[0][:_LETTERS] for term in terms)
+        return [*(f"(?i-u:{word})" for word in first if word.isascii()), _NOT_ASCII]
     forms = _forms(frozenset("".join(word for term in terms for word in term.words)))
     return [_pattern(term, forms) for term in terms]
 
@@ -83,7 +91,7 @@ def _pattern(term: Term, forms: _Forms) -> str:
     if len(first) > _LETTERS:
         first, others = first[:_LETTERS], []
     rest = ""
-    for word in others:
+    for word in others[:_PHRASE]:
         rest += f"{_APART}*{_spelled(word[:_LETTERS], forms)}"
         if len(word) > _LETTERS:
             break

@@ -26,6 +26,8 @@ __all__ = [
 
 #: What a word counts where it only begins a token, against 1 for a whole one.
 PREFIX = 0.8
+#: So many words are looked for in SQL, and so many letters of each.
+_LIKES, _LIKE = 200, 64
 
 # Hangul, Han, kana and Bopomofo, each range by its first and its last letter.
 _CJK_RANGES = (
@@ -518,8 +520,9 @@ def ascii_likes(query: Query) -> list[str] | None:
 
     For SQL: `column LIKE '%word%' OR ...`; they hold neither `%` nor `_`. A row in which a column is not
     ASCII, or a url holds `%` or `xn--`, has to be let through: it is matched in a form that is not stored.
+    Where there are more than _LIKES, looking for each is no gain, and more than SQL takes; nor does it take long ones.
     """
-    words = [max(term.words, key=len) for term in query.wanted]
-    if not words or not all(word.isascii() for word in words):
+    words = {max(term.words, key=len)[:_LIKE]: None for term in query.wanted}
+    if not 0 < len(words) <= _LIKES or not all(word.isascii() for word in words):
         return None
-    return list(dict.fromkeys(words))
+    return list(words)

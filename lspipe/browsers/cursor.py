@@ -41,7 +41,7 @@ class Cursor:
             try:
                 rows = self.conn.execute(f"{sql} {marks(chunk)}", [*given, *chunk]).fetchall()
             except confine.FAULTS as error:
-                if confine.interrupted(error):
+                if confine.interrupted(error, self.conn):
                     raise
                 rows = [row for number in chunk for row in self.each(f"{sql} (?)", [*given, number])]
             yield from rows
@@ -61,11 +61,19 @@ class Cursor:
                 low, high = ranges.pop()
                 row = None
                 try:
+                    last = low - 1
                     for row in self.conn.execute(sql, [low, high, *given]):
+                        if row[0] <= last:  # Pages of the table lead in a circle.
+                            self.damaged += 1
+                            break
+                        last = row[0]
                         yield row
                 except confine.FAULTS as error:
-                    if confine.interrupted(error):
+                    if confine.interrupted(error, self.conn):
                         raise
+                    if confine.interrupted(error):
+                        self.damaged += 1
+                        return
                     low = low if row is None or type(row[0]) is not int else max(low, row[0] + 1)
                     if self.conn.text_factory is str:
                         self.conn.text_factory = careful
@@ -93,7 +101,7 @@ class Cursor:
         return (low, low) if first is None else (first, last)
 
     def _fault(self, error: Exception) -> None:
-        if confine.interrupted(error):
+        if confine.interrupted(error, self.conn):
             raise error
         self.damaged += 1
 

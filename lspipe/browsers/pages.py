@@ -170,7 +170,7 @@ class History:
             parts += [f"length({name}) <> length(CAST({name} AS BLOB))" for name in texts]
             # Encoded letters, an encoded host. (A class of characters in the pattern would take ten times as long.)
             parts += ["p.url GLOB '*%*'", "p.url GLOB '*xn--*'", "p.url GLOB '*XN--*'"]
-            condition += f" AND ({' OR '.join(parts)})"
+            condition += f" AND {_any(parts)}"
         columns = f"p.id, p.url, {layout.title}, {layout.text}"
         if inside is not None and len(inside) < _FEW:
             sql = f"SELECT {columns} FROM {layout.pages} p WHERE {condition} AND p.id IN"
@@ -293,3 +293,11 @@ class History:
             found |= self.cursor.ids(f"SELECT p.id FROM {layout.pages} p WHERE {where.shown}"
                                      f" AND NOT coalesce({where.expired}, 0) AND {self._gone}")
         return found
+
+
+def _any(parts: Sequence[str]) -> str:
+    """The conditions joined by OR, as a tree: SQLite limits how deep an expression may be, and not how wide."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return f"({_any(parts[:middle])} OR {_any(parts[middle:])})"

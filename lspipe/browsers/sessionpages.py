@@ -85,7 +85,7 @@ def _inside(at: int | None, wanted: Wanted) -> bool:
 
 
 def _database(found: Mapping[str, tuple[Entry, str | None, int | None]]) -> sqlite3.Connection:
-    conn = sqlite3.connect(":memory:", isolation_level=None)
+    conn = sqlite3.connect(":memory:", isolation_level=None, factory=confine.Connection)
     conn.executescript(_TABLES)
     rows = list(enumerate(sorted(found.items()), 1))
     conn.executemany("INSERT INTO pages VALUES (?, ?, ?, ?, ?)", (

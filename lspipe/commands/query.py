@@ -137,8 +137,11 @@ def _from_file(name: str) -> dict[str, Any]:
     shown = options.printable(name)
     try:
         fd = 0 if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb", closefd=fd != 0) as file:
-            data = file.read(_FILE_CAP + 1)
+        try:
+            data = stream.read(fd, _FILE_CAP)
+        finally:
+            if fd != 0:
+                os.close(fd)
     except FileNotFoundError:
         raise NotFound(f"cannot open '{shown}': no such file") from None
     except OSError as error:

@@ -189,7 +189,8 @@ def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> It
     argv = ripgrep.arguments(search.program, search.look, search.roots)
     with child.spawn(run.need_ledger(), argv, env={}, stdin=ripgrep.feed(search.patterns), purpose="search",
                      cwd=_folder()) as rg:
-        records = rgrecords.split(rg.chunks(run.clock.left))
+        quiet = None if search.look.no_ignore else lambda: _say_traps(search, run)
+        records = rgrecords.split(rg.chunks(run.clock.left, quiet))
         yield from rghits.hits(records, tally, keep, search.look.context)
         if rg.late:
             run.clock.expired()
@@ -213,6 +214,15 @@ def _hits(search: Search, run: runner.Run, keep: int, tally: rghits.Tally) -> It
             run.report.skip(f"cannot read '{path}': {why}", "not-readable", what=path)
     if code not in (0, 1) and not unreadable:
         run.report.skip(f"rg could not search everything: {ripgrep.one_line(rg.errors()) or f'exit {code}'}", "failed")
+
+
+def _say_traps(search: Search, run: runner.Run) -> None:
+    """rg has said nothing for a while: it may be at work, or wait for ever for an ignore file that is a FIFO."""
+    for path in filescope.traps(search.roots, search.look.hidden):
+        if run.clock.expired():
+            return
+        run.report.say("warning", f"rg may be waiting for '{options.printable(path)}', a FIFO in the place of an ignore"
+                       " file", "remove it, or search with --no-ignore")
 
 
 def _listed(search: Search, run: runner.Run) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 import support
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lspipe import row, schema
@@ -201,6 +201,14 @@ def test_a_limit_and_what_it_held_back(place: support.Home) -> None:
 
 @FEW
 @given(query=st.text(alphabet="ab Z\"-'_.:()*@#é日\n\t\r$`\\", min_size=1, max_size=20).filter(str.strip))
+@example(query="-foo").via("qmd swallows it as an option")
+@example(query="--socket")
+@example(query="-- -socket --format json")
+@example(query="*")
+@example(query='"unbalanced').via("FTS5 would refuse it")
+@example(query="(x OR")
+@example(query="a:b")
+@example(query="x" * 20_000)
 def test_no_query_is_an_option_or_breaks_anything(place: support.Home, query: str) -> None:
     before = look(place)
     done = place.run("ls-qmd", "--", query)
@@ -418,6 +426,18 @@ def test_a_file_that_is_not_ours_or_none(place: support.Home) -> None:
     index_of(place).unlink()
     index_of(place).mkdir()
     failed(place, 4, "not a regular file")
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_settings_that_are_no_file(place: support.Home, held: bool) -> None:
+    """A FIFO, with nobody who writes into it, and with somebody who does not."""
+    file = place.home / ".config/qmd/index.yml"
+    file.unlink()
+    os.mkfifo(file)
+    writer = os.open(file, os.O_RDWR) if held else None
+    failed(place, 5, f"cannot read '{file}': not a regular file", "rust")
+    if writer is not None:
+        os.close(writer)
 
 
 def test_settings_that_are_no_yaml(place: support.Home) -> None:

@@ -163,6 +163,15 @@ def test_config_sets_defaults_and_flags_win(home: Home) -> None:
         file.write_text(text, "latin-1")
         done = home.run("ls-query", "async")
         assert (done.code, done.out) == (code, b"") and done.err.count(b"\n") <= 2, done.err
+    for text in ("timeout = {}", "limit = true", "limit = 2.5", "rerank = 1", "rerank = {}", "path = [1]",
+                 "fields = {}", "source = [[]]", "json = 3", "since = 2026-07-21"):
+        file.write_text(f"[query]\n{text}\n")
+        done = home.run("ls-query", "async")
+        assert (done.code, done.out) == (5, b"") and b"is not of a kind that --" in done.err, done.err
+    file.write_text("query = 3\n")
+    assert home.run("ls-query", "async").err.startswith(b"ls-query: '" + bytes(file) + b"': 'query' is no table")
+    file.write_text('[query]\njsonl = true\njson = false\nsource = "files"\n')
+    assert {row["source"] for row in home.run("ls-query", "async").rows} == {"files"}
 
 
 def test_no_consent_at_all(bare: Home) -> None:
@@ -405,3 +414,12 @@ def test_a_signal_to_all_while_stages_are_forked_is_quiet(home: Home) -> None:
     done = home.run("ls-query", "async", env=home.env(PYTHONPATH=str(folder)))
     assert (done.code, done.out, done.err) == (-signal.SIGTERM, b"", b"")
     assert not home.runs
+
+
+@pytest.mark.parametrize("option", ["--weight=history=1e308", "--weight=history=nan", "--cap=files=1.5",
+                                    "--cap=files=99999999999999999999", "--weight=nobody=1", "--weight==1", "--cap="])
+def test_a_number_that_a_stage_would_refuse_is_refused_before_one_is_started(home: Home, option: str) -> None:
+    for form in ("--jsonl", "--json", "--plan"):
+        done = home.run("ls-query", option, form, "async")
+        assert (done.code, done.out) == (2, b"")
+        assert done.err.startswith(b"ls-query: "), done.err

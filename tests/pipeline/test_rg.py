@@ -372,6 +372,19 @@ def test_fifos_and_devices(place: support.Home) -> None:
         assert b"neither a file nor a folder" in done.err
 
 
+@pytest.mark.parametrize("name", [".ignore", ".rgignore"])
+def test_an_ignore_file_that_is_a_fifo_is_named(place: support.Home, name: str) -> None:
+    """ripgrep waits for its writer; whoever waits for ripgrep is told what it waits for."""
+    tree = write(place, a="needle\n", below__b="needle\n")
+    os.mkfifo(tree / "below" / name)
+    done = place.run("ls-rg", "--timeout", "6s", "needle", "tree")
+    assert done.code in (6, 7) and names(done.rows) in ([], ["a"])
+    lines = done.err.decode().splitlines()
+    assert lines[:2] == [f"ls-rg: rg may be waiting for '{tree}/below/{name}', a FIFO in the place of an ignore file",
+                         "remove it, or search with --no-ignore"]
+    assert names(found(place, "--no-ignore", "needle")) == ["a", "b"]
+
+
 @pytest.mark.skipif(AS_ROOT, reason="root reads everything")
 def test_an_unreadable_file_among_good_ones(place: support.Home) -> None:
     tree = write(place, a="needle\n", b="needle\n", c="needle\n", d__e="needle\n")

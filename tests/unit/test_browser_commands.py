@@ -147,6 +147,20 @@ def test_figures_of_each_profile_and_one_ranking(bare: Home) -> None:
     assert len(cut.rows) == 2 and report["truncated"]
 
 
+def test_the_same_page_has_the_same_id_in_every_later_run(bare: Home) -> None:
+    """Results of overlapping runs can be put together: fused, they are there once."""
+    old = [Page(f"http://a.test/{number}", "needle") for number in range(3)]
+    profiles.chromium_history(chromium(bare), old)
+    bare.consent(grant(chromium(bare)))
+    first = bare.run("ls-history", *NOW, "needle")
+    (chromium(bare) / "History").unlink()
+    profiles.chromium_history(chromium(bare), [Page("http://b.test/", "needle"), *reversed(old)])
+    second = bare.run("ls-history", *NOW, "needle")
+    ids = [{row["url"]: row["id"] for row in done.rows} for done in (first, second)]
+    assert len(ids[0]) == 3 and ids[0].items() <= ids[1].items() and len(set(ids[1].values())) == 4
+    assert len(bare.run("ls-fuse", "--dedupe", "id", stdin=first.out + second.out).rows) == 4
+
+
 def test_nothing_of_the_real_profiles_changes(bare: Home) -> None:
     if not profiles.FIXTURES.is_dir():
         pytest.skip("no real profiles: LSPIPE_FIXTURES is not set")

@@ -110,6 +110,14 @@ def test_error_pages(tmp_path: Path) -> None:
     assert "http://gone.test/" in shown(path, everything=True)
 
 
+def test_one_visit_that_came_from_two_devices_is_one_page(tmp_path: Path) -> None:
+    path = profiles.chromium_history(tmp_path, [
+        Page("http://a.test/", "Twice", (Visit(NOON, device="one"), Visit(NOON, device="two")))])
+    (page,) = recent(path)
+    assert (page.url, page.seen, page.origin) == ("http://a.test/", NOON, "synced")
+    assert hits(path, "twice")[0] == ["http://a.test/"]
+
+
 def test_page_whose_visits_have_expired(tmp_path: Path) -> None:
     path = profiles.chromium_history(tmp_path, [
         Page("http://old.test/", "Old", (), last=NOON - 100 * DAY + profiles.WEBKIT, count=3),

@@ -431,6 +431,26 @@ def test_rg_finds_every_line_that_the_words_match(tmp_path: Path, text: str, lin
     assert expected <= matching(wordpatterns.patterns(terms), lines, tmp_path)
 
 
+@FEW
+@given(QUERIES, st.lists(st.text(alphabet=_ALPHABET, max_size=12), min_size=1, max_size=40))
+def test_rg_finds_every_line_that_one_of_very_many_words_matches(tmp_path: Path, text: str, lines: list[str]) -> None:
+    terms = [term for term in words.parse(text).terms if term.field is None]
+    if not terms:
+        return
+    matcher = words.Matcher(words.Query("", tuple(term._replace(exclude=False) for term in terms)))
+    expected = {at for at, line in enumerate(lines) if matcher.match([words.Field("text", line)])}
+    many = [*terms, *(words.Term(f"zz{number}q", (f"zz{number}q",)) for number in range(100))]
+    assert expected <= matching(wordpatterns.patterns(many), lines, tmp_path)
+
+
+@pytest.mark.parametrize("query", [
+    " ".join(f"word{number}x" for number in range(5000)), " ".join(f"-no{number}" for number in range(5000)) + " yes",
+    " ".join(f'"a{number} b c"' for number in range(2000)), "a-b-c-d-" * 5000, "\ufdfa" * 3000, "日本語" * 5000,
+    "a\u0301" * 5000, "x" * 50_000, "title:a " * 5000 + "b", "aB" * 20_000])
+def test_a_query_of_any_length_is_one_that_ripgrep_takes(query: str, tmp_path: Path) -> None:
+    matching(wordfiles.patterns(wordfiles.plan(query)), ["nothing"], tmp_path)
+
+
 def test_every_form_of_a_latin_letter_is_known(tmp_path: Path) -> None:
     """Over all of Unicode: what folds to a word, letter by letter, is found by the pattern for it."""
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -33,6 +33,13 @@ def harmful(text: str) -> list[str]:
 # Cleaning
 
 
+@pytest.mark.parametrize("text", ["a" + "\u0301" * 100_000, ("a" + "\u0301" * 50) * 100, "\u0f40" + "\u0fb1" * 10_000])
+def test_marks_upon_marks_are_bounded(text: str) -> None:
+    fitted = table.fit(text, 80)
+    assert table.width(fitted) <= 80 and len(fitted) < 1000 and fitted.startswith(text[:5])
+    assert table.fit(fitted, 80) == fitted
+
+
 @given(nasty)
 @example(NASTY)
 def test_clean_leaves_nothing_harmful_and_is_idempotent(text: str) -> None:
