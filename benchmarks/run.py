@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("startup", "orchestration", "fusion", "history", "rg", "snss", "redact")
+NAMES = ("startup", "orchestration", "fusion", "history", "rg", "snss", "redact", "tabs")
 
 
 def main() -> int:

@@ -111,15 +111,17 @@ def tolerant(run: "Run", source: str, one: Granted, name: str) -> Iterator[None]
 
     Where time is over the block ends without a word: the runner says so.
     """
-    from lspipe import confine
-
     try:
         yield
     except Late:
         pass
     except Unusable as error:
         leave_out(run, source, one, error)
-    except confine.FAULTS as error:
+    except Exception as error:
+        from lspipe import confine  # It brings SQLite, which session files do without.
+
+        if not isinstance(error, confine.FAULTS):
+            raise
         if not confine.interrupted(error):
             leave_out(run, source, one, confine.explained(error, name))
         elif not run.clock.expired():

@@ -81,13 +81,16 @@ BROWSERS: tuple[Browser, ...] = (
     Browser("epiphany", "epiphany", ("data/epiphany", "home/.var/app/org.gnome.Epiphany/data/epiphany")),
 )
 
+#: Beside the profiles of a Chromium: on which port it listens, if it does.
+PORT = "../DevToolsActivePort"
+
 FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "chromium": {
         "history": ("History", "Sync Data/LevelDB"), "downloads": ("History",),
         "bookmarks": ("Bookmarks", "AccountBookmarks"),
         "tabs": ("Sessions", "Current Session", "Last Session", "Current Tabs", "Last Tabs",
-                 "Sync Data/LevelDB"),
-        "reading": ("Sync Data/LevelDB",), "tab-text": ("DevToolsActivePort",),
+                 "Sync Data/LevelDB", PORT),
+        "reading": ("Sync Data/LevelDB",), "tab-text": (PORT,),
     },
     "firefox": {
         "history": ("places.sqlite",), "downloads": ("places.sqlite",), "bookmarks": ("places.sqlite",),

@@ -21,12 +21,12 @@ from lspipe.paths import real as real_path
 
 _NAMES_MOST = 32 << 20
 #: Directories that are no person's profile.
-_NOT_A_PERSON = {"Guest Profile", "System Profile"}
+NOT_A_PERSON = {"Guest Profile", "System Profile"}
 #: The first profile of Chromium, and its name where the root itself is the profile.
 _ONLY = "Default"
 
 #: A directory is a profile when one of these is in it.
-_SIGNS = {
+SIGNS = {
     "chromium": ("History", "Bookmarks", "AccountBookmarks", "EncryptedBookmarks", "EncryptedBookmarks2",
                  "EncryptedAccountBookmarks", "EncryptedAccountBookmarks2", "Sessions"),
     "firefox": ("places.sqlite", "sessionstore.jsonlz4", "sessionstore-backups"),
@@ -144,7 +144,7 @@ def _fresh(profile: Profile) -> int:
 
 
 def _holds(path: str, engine: str) -> bool:
-    return any(os.path.lexists(os.path.join(path, name)) for name in _SIGNS[engine])
+    return any(os.path.lexists(os.path.join(path, name)) for name in SIGNS[engine])
 
 
 # ---- Chromium
@@ -154,7 +154,7 @@ def _chromium_profiles(browser: Browser, root: str) -> Iterator[Profile]:
     shown = None
     for directory in _entries(root):
         path = real_path(os.path.join(root, directory))
-        if directory in _NOT_A_PERSON or path == root or not _holds(path, browser.engine):
+        if directory in NOT_A_PERSON or path == root or not _holds(path, browser.engine):
             continue
         if shown is None:
             shown = local_state(root)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lspipe.browsers.bookmark import Bookmark
     from lspipe.browsers.downloads import Download
     from lspipe.browsers.pages import Page
+    from lspipe.browsers.pagetext import PageText
     from lspipe.browsers.readinglist import Reading
     from lspipe.browsers.tab import Tab
     from lspipe.browsers.topmost import Often
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from lspipe.words import Query
 
 HISTORY, BOOKMARKS, TABS, DOWNLOADS, READING = "history", "bookmarks", "tabs", "downloads", "reading"
-#: A row has room for a mebibyte, and some `data:` and `javascript:` addresses do not fit.
-_URL, _TITLE = 65_536, 4096
+TAB_TEXT = "tab-text"
+#: The method of what a running browser said.
+LIVE = "cdp"
+#: A row has room for a mebibyte, and some `data:` and `javascript:` addresses do not fit. As JSON a character of a
+#: text may take six bytes.
+_URL, _TITLE, _TEXT, _SELECTION = 65_536, 4096, 80_000, 20_000
 
 
 def asked(run: "Run", typed: Sequence[str]) -> tuple["Query", Row]:
@@ -107,19 +112,24 @@ def used(tab: "Tab") -> tuple[int | None, str | None]:
     return next((time for time in times if time[0] is not None), times[0])
 
 
-def tab(one: Granted, tab: "Tab", saved: int | None, closed: bool, title: str | None) -> Row:
+def tab(one: Granted, tab: "Tab", saved: int | None, closed: bool, title: str | None, method: str = "session") -> Row:
     """The row of a tab, without what only a list of results knows; `saved` is when its file was written.
 
-    `title` is one that stands elsewhere, for a tab that has none itself.
+    `title` is one that stands elsewhere, for a tab that has none itself. A live tab that is in no file has no window.
     """
     place = f"{tab.window}:{tab.index}"
     if tab.device is not None:
         place = f"{tab.device.id} {place}"
+    elif tab.window is None and method == LIVE:
+        place = f"live {tab.key}"
     if closed:  # Where it was in its window, and when; one that was closed alone has no such place.
         place = f"closed {tab.closed} {tab.index if tab.closed_with else tab.key or tab.index}"
-    state = {"closed": True, "closed_with": tab.closed_with} if closed else {"active": tab.active}
+    state: dict[str, Any] = {"closed": True, "closed_with": tab.closed_with} if closed else {"active": tab.active}
+    where: dict[str, Any] = {"window": tab.window, "index": tab.index, **state, "pinned": tab.pinned}
+    if tab.window is None and method == LIVE:
+        where = {}
     meta: dict[str, Any] = {
-        "window": tab.window, "index": tab.index, **state, "pinned": tab.pinned,
+        **where,
         "focused": tab.focused or None, "hidden": tab.hidden or None, "unloaded": tab.unloaded or None,
         "kind": None if tab.kind == "normal" else tab.kind, "window_title": tab.window_title,
         "group": tab.group and {"id": tab.group.id, "title": tab.group.title, "colour": tab.group.colour},
@@ -135,7 +145,20 @@ def tab(one: Granted, tab: "Tab", saved: int | None, closed: bool, title: str | 
     found = _row(row.identify(TABS, one.browser, one.profile, url, place), TABS, own and own[:_TITLE], url)
     if tab.device is not None:
         return _finish(found, at, quality, False, one, "synced", meta)
-    return _finish(found, at, quality, False, one, "local", meta, "session")
+    return _finish(found, at, quality, False, one, "local", meta, method)
+
+
+def with_text(found: Row, page: "PageText | None", query: "Query", max_chars: int) -> Row:
+    """The row of a tab with the text of its page; `meta.text_status` says why it has none."""
+    if page is None:
+        return found
+    from lspipe import snippet
+
+    meta = dict(found.get("meta", {})) | {"text_status": page.status}
+    if page.selection.strip() and max_chars:
+        meta["selection"] = snippet.clip(page.selection, min(max_chars, _SELECTION))
+    texts = _texts(page.text, query, min(max_chars, _TEXT)) if page.text.strip() else {}
+    return found | texts | {"meta": meta}
 
 
 def download(one: Granted, found: "Download") -> Row:

@@ -102,9 +102,9 @@ def is_internal(tab: Tab) -> bool:
     return tab.kind == "devtools" or is_own(tab.entry.url)
 
 
-def fields(tab: Tab, title: str | None = None) -> list[words.Field]:
-    """The searched parts of a tab; `title` is one for a tab that has none itself."""
-    found = ranking.fields(tab.entry.url, tab.entry.title or title or "")
+def fields(tab: Tab, title: str | None = None, text: str = "") -> list[words.Field]:
+    """The searched parts of a tab; `title` is one for a tab that has none itself, `text` what its page shows."""
+    found = ranking.fields(tab.entry.url, tab.entry.title or title or "", text)
     if tab.group is not None and tab.group.title:
         found.append(words.Field("tags", tab.group.title, ranking.TAGS))
     names = [name for name in (tab.container, tab.workspace, *tab.folder) if name]

@@ -1,4 +1,4 @@
-"""List and search the tabs that are open, in every granted browser profile, from its session files.
+"""List and search the open tabs of every granted browser profile, live or from its session files.
 
     $ ls-tabs
     $ ls-tabs rust async
@@ -8,34 +8,45 @@ QUERY is words, "phrases", -word, site:host, title:word and url:word; write -- b
 tab matches when any word does, and comes first the more of the query it covers. Without words the tabs that were
 looked at last come first; --since and --until are about the time when they were.
 
-The browser need not run and notices nothing; private windows are in no file, and where Safari's say so they are left
-out. Files lag behind: Chromium writes after some 3 seconds, Firefox after 15, GNOME Web after one, and meta.saved_at
-says when. A tab whose title the file does not hold gets it from the history, if that is granted too, and
-meta.title_from says so. Pages of the browser itself are left out without --all.
+A Chromium that listens on a debugging port is asked itself (--from live), where it answers without asking a person;
+everything else, Firefox always, is read from the session files, for which no browser need run (--from disk). Either
+way the browser's pages notice nothing, and private windows never appear. Files lag behind: Chromium writes after some
+3 seconds, Firefox after 15, GNOME Web after one, and meta.saved_at says when. A tab whose title the file does not hold
+gets it from the history, if that is granted too, and meta.title_from says so. Pages of the browser itself are left out
+without --all.
 
 --device NAME lists what is open on another device instead, as far as sync has brought it here: by the device's name,
 by the first characters of its id, or `all` of them. meta.device and meta.device_id say which one it is. Safari counts
 this machine among its devices.
+
+With --text, which needs a grant of its own (tab-text), each live tab has the text that it shows and what is selected
+in it, and the words are looked for there too. A page that does not answer says why in meta.text_status. Values of
+form fields are never read.
 """
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, browsing, options, runner, synced
+from lspipe import access, attached, browsing, options, runner, synced
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
-from lspipe.exits import LspipeError, Precondition, Usage
+from lspipe.exits import LspipeError, Precondition, Upstream, Usage
 from lspipe.live import Source, Unusable
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    from lspipe.browsers.opened import Opened
+    import sqlite3
+
+    from lspipe.attached import Live
+    from lspipe.browsers.livetabs import Line
+    from lspipe.browsers.opened import Found, Opened
+    from lspipe.browsers.pagetext import PageText
     from lspipe.browsers.tab import Tab
 
 READS, EMITS, ZONE = None, "row", "local"
@@ -43,23 +54,35 @@ READS, EMITS, ZONE = None, "row", "local"
 
 @options.command("ls-tabs", kind="source", reads=READS, emits=EMITS)
 @click.argument("words", nargs=-1, metavar="[QUERY]...")
+@click.option("--from", "origin", type=click.Choice(["auto", "live", "disk"]), default="auto", show_default=True,
+              help="Ask the running browser, read its files, or ask it where that needs no dialog.")
+@click.option("--cdp", metavar="ADDRESS", envvar="LSPIPE_CDP", show_envvar=True,
+              help="Where the browser listens: 127.0.0.1:PORT or [::1]:PORT. Without: where its profile says.")
+@click.option("--text", is_flag=True, help="Also the text of the pages, and what is selected (live, tab-text grant).")
 @click.option("--closed", is_flag=True, help="Tabs and windows that were closed lately, instead of open ones.")
 @click.option("--device", metavar="NAME",
               help="Tabs of another device, as sync brought them: its name, how its id begins, or all.")
 @click.option("--all", "everything", is_flag=True, help="Also pages of the browser itself: settings, new tabs.")
 @click.option("--all-terms", is_flag=True, help="Only tabs that hold every word.")
 def cli(**given: object) -> SimpleNamespace:
-    if given["device"] is not None and given["closed"]:
-        raise Usage("--device lists open tabs: it does not go with --closed")
     return options.namespace(**given)
 
 
 class Profile(NamedTuple):
-    """A profile, its open session files, and the database of its history where that is granted."""
+    """A profile; its open session files, or why there are none; the database of its history where that is granted."""
 
     profile: Granted
-    files: "Opened"
+    files: "Opened | None"
+    problem: Unusable | None
     history: Source | None
+
+
+class Given(NamedTuple):
+    """The profiles, and the line to a browser of some of them, or why there is none."""
+
+    profiles: list[Profile]
+    line: "Line | None"
+    silent: Unusable | None
 
 
 class Shown(NamedTuple):
@@ -68,40 +91,102 @@ class Shown(NamedTuple):
     tab: "Tab"
     saved: int | None = None
     title: str | None = None
+    method: str = "session"
+    text: "PageText | None" = None
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """The granted profiles. Their files are opened before lock-down: no path of theirs need be readable."""
-    held = access.obtain(run, granted.request(made.TABS, opts.profile),
-                         granted.existing(os.path.expanduser("~"), os.environ))
-    return runner.Reach(given=(granted.profiles_of(held), browsing.granted_besides(made.HISTORY, opts, run)))
+    _check(opts)
+    exists = granted.existing(os.path.expanduser("~"), os.environ)
+    asked = granted.profiles_of(access.obtain(run, granted.request(made.TABS, opts.profile), exists))
+    if opts.text:
+        texts = granted.profiles_of(access.obtain(run, granted.request(made.TAB_TEXT, opts.profile), exists))
+        readable = {one.label for one in texts}
+        asked = [one for one in asked if one.label in readable]
+        if not asked:
+            raise Precondition("no profile has a grant for tabs and one for their text (tab-text)",
+                               "ls-consent list shows what is granted")
+    return runner.Reach(given=(asked, browsing.granted_besides(made.HISTORY, opts, run)))
+
+
+def _check(opts: SimpleNamespace) -> None:
+    """Raise Usage for options that contradict each other."""
+    if opts.device is not None and (opts.closed or _must_be_live(opts)):
+        raise Usage("--device lists open tabs that sync brought: it goes with none of --closed, --from live, --text")
+    if opts.closed and (opts.origin == "live" or opts.text):
+        raise Usage("what was closed is in files alone: --closed goes with neither --from live nor --text")
+    if opts.text and opts.origin == "disk":
+        raise Usage("the text of pages is in no file: --text does not go with --from disk")
+    if opts.cdp is not None:
+        from lspipe.browsers import ports
+
+        opts.address = ports.parse(opts.cdp)
 
 
 def opening(opts: SimpleNamespace, run: runner.Run) -> None:
-    """Open the session files of each profile, and the history that may have their titles."""
-    from lspipe.browsers import profiles, sessionfiles, titles
-
+    """Connect to a browser, without a word; open the session files of each profile, and its history for titles."""
     asked, histories = run.reach.given
     if opts.device is not None:
         run.reach.given = synced.open_all(run, asked)
         granted.check_any(run, asked)
         return
-    folders = {one.label: one.folder for one in histories}
-    opened = []
-    for one in asked:
+    line, silent = None, None
+    if opts.origin != "disk" and not opts.closed and any(one.engine == "chromium" for one in asked):
         try:
-            files = sessionfiles.open_files(one.engine, one.folder, opts.closed, run.closing, one.path)
+            line = attached.connect(run, asked, getattr(opts, "address", None))
         except Unusable as error:
-            granted.leave_out(run, made.TABS, one, error)
-            continue
-        history = None
-        if one.label in folders and one.engine in titles.PAGES:
-            with contextlib.suppress(Unusable):
-                history = Source(folders[one.label], profiles.files(one.engine, made.HISTORY)[0])
-                run.closing.callback(history.close)
-        opened.append(Profile(one, files, history))
-    run.reach.given = opened
-    granted.check_any(run, asked)
+            silent = error
+    if _must_be_live(opts) and line is None:
+        raise _no_line(opts, silent)
+    shown = [one for one in asked if line is None or not _must_be_live(opts) or one in line.profiles]
+    for one in asked:
+        if one not in shown:
+            _not_live(opts, run, one)
+    folders = {one.label: one.folder for one in histories}
+    opened = [_open(opts, run, one, folders.get(one.label)) for one in shown]
+    for found in opened:
+        if found.problem is not None and (line is None or found.profile not in line.profiles):
+            granted.leave_out(run, made.TABS, found.profile, found.problem)
+    run.reach.given = Given(opened, line, silent)
+    if line is None:
+        granted.check_any(run, asked)
+
+
+def _must_be_live(opts: SimpleNamespace) -> bool:
+    return bool(opts.origin == "live" or opts.text)
+
+
+def _no_line(opts: SimpleNamespace, silent: Unusable | None) -> Precondition:
+    why = silent.message if silent else "no profile of a Chromium is granted, and no other browser has a live mode"
+    return Precondition(f"no live tabs: {why}", "start the browser with --remote-debugging-port=0, or leave out "
+                        + ("--text" if opts.text else "--from live"))
+
+
+def _not_live(opts: SimpleNamespace, run: runner.Run, one: Granted) -> None:
+    """A profile that only files show is left out where only live tabs are asked for; said aloud if it was named."""
+    error = Unusable("failed", "its browser is not the one that answers" if one.engine == "chromium"
+                     else "its browser has no live mode")
+    if opts.profile:
+        granted.leave_out(run, made.TABS, one, error)
+    else:
+        run.report.exclude(error.reason, what=f"profile '{one.label}'", source=made.TABS, browser=one.browser,
+                           profile=one.profile, detail=error.message)
+
+
+def _open(opts: SimpleNamespace, run: runner.Run, one: Granted, folder: int | None) -> Profile:
+    from lspipe.browsers import profiles, sessionfiles, titles
+
+    try:
+        files = sessionfiles.open_files(one.engine, one.folder, opts.closed, run.closing, one.path)
+    except Unusable as error:
+        return Profile(one, None, error, None)
+    history = None
+    if folder is not None and one.engine in titles.PAGES:
+        with contextlib.suppress(Unusable):
+            history = Source(folder, profiles.files(one.engine, made.HISTORY)[0])
+            run.closing.callback(history.close)
+    return Profile(one, files, None, history)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -111,47 +196,132 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     query, common = made.asked(run, opts.words)
     kind = listed.Kind[Shown](
         made.TABS,
-        lambda one: tab.fields(one.tab, one.title),
+        lambda one: tab.fields(one.tab, one.title, one.text.text if one.text else ""),
         lambda one: made.used(one.tab)[0],
-        lambda profile, one: made.tab(profile, one.tab, one.saved, opts.closed, one.title))
+        lambda profile, one: made.with_text(
+            made.tab(profile, one.tab, one.saved, opts.closed, one.title, one.method), one.text, query,
+            opts.max_chars))
     found: Iterable[tuple[Granted, list[Shown]]]
-    if opts.device is None:
-        found = ((one.profile, _tabs(opts, run, one)) for one in run.reach.given)
-    else:
-        found = [(profile, [Shown(tab) for tab in _in_scope(opts, run, tabs)])
+    if opts.device is not None:
+        profiles = [one.profile for one in run.reach.given]
+        found = [(profile, [Shown(one) for one in tabs if _in_scope(opts, run, one)])
                  for profile, tabs in synced.tabs(run, run.reach.given, opts.device)]
+    else:
+        profiles = [one.profile for one in run.reach.given.profiles]
+        found = _here(opts, run, run.reach.given.profiles)
     yield from listed.ranked(kind, found, query, common, opts.all_terms)
-    granted.check_any(run, [one.profile for one in run.reach.given])
+    granted.check_any(run, profiles)
 
 
-def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile) -> list[Shown]:
-    """The tabs of a profile that are in scope; what cannot be read of it is said."""
-    from lspipe import snapshot
+def _here(opts: SimpleNamespace, run: runner.Run, profiles: list[Profile]) -> Iterator[tuple[Granted, list[Shown]]]:
+    """The tabs of this machine, profile by profile."""
+    line = run.reach.given.line
+    read = {one.profile.label: _tried(run, one) for one in profiles
+            if line is not None and one.profile in line.profiles and one.files is not None}
+    live = _ask(opts, run, read)
+    for one in profiles:
+        yield one.profile, _tabs(opts, run, one, read.get(one.profile.label), live)
+
+
+def _tried(run: runner.Run, one: Profile) -> "Found | Unusable":
+    """The tabs of a Chromium's session file, or why there are none."""
+    try:
+        return _read(run, one)
+    except Unusable as error:
+        return error
+
+
+def _read(run: runner.Run, one: Profile) -> "Found":
     from lspipe.browsers import sessionfiles
 
+    def connect(source: Source, tables: Sequence[str]) -> "sqlite3.Connection":
+        from lspipe import snapshot
+
+        return granted.connect(run, source, tables, snapshot.MEMORY)
+
+    assert one.files is not None
+    return sessionfiles.read(one.profile.engine, one.files, run.now, run.clock.expired, connect)
+
+
+def _ask(opts: SimpleNamespace, run: runner.Run, read: "dict[str, Found | Unusable]") -> "Live | None":
+    """What the browser answers. Where it need not be live, the report says why it is not."""
+    line, silent = run.reach.given.line, run.reach.given.silent
+    error = silent
+    if line is not None:
+        try:
+            known = {label: one.tabs for label, one in read.items() if not isinstance(one, Unusable)}
+            return attached.speak(run, line, known, _must_be_live(opts), opts.origin == "live")
+        except Unusable as unusable:
+            error = unusable
+    if error is None or run.clock.expired():
+        return None
+    if _must_be_live(opts):
+        raise Upstream(f"no live tabs: {error.message}", error.hint)
+    run.report.note(f"tabs are from session files: {error.message}")
+    return None
+
+
+def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found | Unusable | None",
+          live: "Live | None") -> list[Shown]:
+    """The tabs of a profile that are in scope; what cannot be read of it is said."""
     if run.clock.expired():
         return []
     with granted.tolerant(run, made.TABS, one.profile, "the session file"):
-        found = sessionfiles.read(
-            one.profile.engine, one.files, run.now, run.clock.expired,
-            lambda source, tables: granted.connect(run, source, tables, snapshot.MEMORY))
-        for note in found.notes:
-            run.report.note(f"{one.profile.label}: {note}")
-        for failure in found.failures:
-            if failure.reason != "failed":  # What fails is begun, or half written: browsers keep the one before it.
-                granted.leave_out(run, made.TABS, one.profile, failure)
-            run.report.note(f"{one.profile.label}: an older file is read, for {failure.message}")
-        tabs = _in_scope(opts, run, found.tabs)
-        titles = _titles(run, one, [one.entry.url for one in tabs if one.entry.title is None])
-        return [Shown(one, found.saved, None if one.entry.title else titles.get(one.entry.url)) for one in tabs]
+        if live is not None and live.profile == one.profile:
+            return _of_browser(opts, run, one, found, live)
+        if _must_be_live(opts):
+            _not_live(opts, run, one.profile)
+            return []
+        if isinstance(found, Unusable):
+            raise found
+        if found is not None or one.files is not None:
+            return _of_file(opts, run, one, found or _read(run, one))
+        if run.reach.given.line is not None and one.profile in run.reach.given.line.profiles:
+            assert one.problem is not None
+            raise one.problem  # Not said before: the browser might have answered.
     return []
 
 
-def _in_scope(opts: SimpleNamespace, run: runner.Run, tabs: "Iterable[Tab]") -> "list[Tab]":
+def _of_browser(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found | Unusable | None",
+                live: "Live") -> list[Shown]:
+    """The tabs that the browser shows, with what the file knows of them, and their text where it is asked for."""
+    from lspipe.browsers import livetabs, pagetext
+
+    known, saved = [], None
+    if found is None or isinstance(found, Unusable):
+        why = found or one.problem
+        run.report.note(f"{one.profile.label}: no windows and groups: {why.message if why else 'no session file'}")
+    else:
+        known, saved = found.tabs, found.saved
+    pairs = [(tab, page) for tab, page in livetabs.joined(live.pages, known) if _in_scope(opts, run, tab)]
+    texts = {}
+    if opts.text:
+        attached.renew(run, live)
+        texts = pagetext.texts(live.session, [page for _, page in pairs])
+        run.clock.expired()  # Where it is over not all texts are there; the tabs are.
+    live.session.close()
+    titles = _titles(run, one, [tab.entry.url for tab, _ in pairs if tab.entry.title is None])
+    return [Shown(tab, saved, None if tab.entry.title else titles.get(tab.entry.url), made.LIVE, texts.get(page.id))
+            for tab, page in pairs]
+
+
+def _of_file(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found") -> list[Shown]:
+    for note in found.notes:
+        run.report.note(f"{one.profile.label}: {note}")
+    for failure in found.failures:
+        if failure.reason != "failed":  # What fails is begun, or half written: browsers keep the one before it.
+            granted.leave_out(run, made.TABS, one.profile, failure)
+        run.report.note(f"{one.profile.label}: an older file is read, for {failure.message}")
+    tabs = [one for one in found.tabs if _in_scope(opts, run, one)]
+    titles = _titles(run, one, [one.entry.url for one in tabs if one.entry.title is None])
+    return [Shown(one, found.saved, None if one.entry.title else titles.get(one.entry.url)) for one in tabs]
+
+
+def _in_scope(opts: SimpleNamespace, run: runner.Run, one: "Tab") -> bool:
     from lspipe.browsers import listed, tab
 
-    return [one for one in tabs if (opts.everything or not tab.is_internal(one))
-            and listed.within(made.used(one)[0], run.since, run.until)]
+    return bool(opts.everything or not tab.is_internal(one)) and listed.within(
+        made.used(one)[0], run.since, run.until)
 
 
 def _titles(run: runner.Run, one: Profile, urls: list[str]) -> dict[str, str]:

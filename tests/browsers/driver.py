@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,16 +103,153 @@ class Browser:
 
 
 @contextlib.contextmanager
-def chromium(home: Path, *urls: str) -> Iterator[Browser]:
-    """Chromium with its user data in the ordinary place below `home`."""
+def chromium(home: Path, *urls: str, hand: bool = False) -> Iterator[Browser]:
+    """Chromium with its user data in the ordinary place below `home`.
+
+    With a `hand`, an extension that can do what a person does: see Devtools.hand.
+    """
     root = home / ".config/chromium"
     root.mkdir(parents=True, exist_ok=True)
-    found = Browser([shutil.which("chromium") or "chromium", *CHROMIUM, f"--user-data-dir={root}", *urls], home,
+    options = CHROMIUM
+    if hand:
+        folder = home / "hand"
+        folder.mkdir(exist_ok=True)
+        (folder / "manifest.json").write_text(json.dumps({
+            "manifest_version": 3, "name": "hand", "version": "1", "permissions": ["tabs", "tabGroups"],
+            "background": {"service_worker": "hand.js"}}))
+        (folder / "hand.js").write_text("")
+        options = [*(one for one in CHROMIUM if one != "--disable-extensions"), f"--load-extension={folder}",
+                   "--disable-features=DisableLoadExtensionCommandLineSwitch"]
+    (root / "DevToolsActivePort").unlink(missing_ok=True)
+    found = Browser([shutil.which("chromium") or "chromium", *options, f"--user-data-dir={root}", *urls], home,
                     root / "Default")
     try:
         yield found
     finally:
         found.close()
+
+
+class Devtools:
+    """A conversation of the test's own with a running Chromium: what it does, ls-tabs never does."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket, self._last = socket, 0
+
+    def call(self, method: str, params: dict[str, object] | None = None, session: str | None = None) -> Any:
+        """The result of a method."""
+        self._last += 1
+        more = {"sessionId": session} if session else {}
+        self._socket.send(json.dumps({"id": self._last, "method": method, "params": params or {}, **more}))
+        return _answer(self._socket, self._last)
+
+    def targets(self, kind: str = "page") -> list[dict[str, Any]]:
+        """The targets of a kind, in one order."""
+        found = self.call("Target.getTargets")["targetInfos"]
+        return sorted((one for one in found if one["type"] == kind), key=lambda one: str(one["url"]))
+
+    def run(self, target: str, script: str) -> Any:
+        """What `script` gives in a page or worker."""
+        session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        found = self.call("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True},
+                          session)
+        self.call("Target.detachFromTarget", {"sessionId": session})
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def crash(self, session: str) -> None:
+        """End the process of an attached page as a crash does, and wait until the browser says so."""
+        self._last += 1
+        self._socket.send(json.dumps({"id": self._last, "method": "Page.crash", "sessionId": session}))
+        while json.loads(self._socket.recv(support.PATIENCE)).get("method") != "Inspector.targetCrashed":
+            pass
+
+    def hand(self, script: str) -> Any:
+        """What `script` gives in the extension: it may use chrome.tabs, tabGroups and windows."""
+        support.until(lambda: self.targets("service_worker"), "the extension is there")
+        return self.run(self.targets("service_worker")[0]["targetId"], script)
+
+
+@contextlib.contextmanager
+def devtools(root: Path) -> Iterator[Devtools]:
+    """A connection to the Chromium whose user data is `root`, as soon as it listens."""
+    from websockets.sync.client import connect
+
+    file = root / "DevToolsActivePort"
+    support.until(lambda: file.exists() and len(file.read_text().split()) == 2, "the port is told")
+    port, path = file.read_text().split()
+    with connect(f"ws://127.0.0.1:{port}{path}", proxy=None, max_size=None) as socket:
+        yield Devtools(socket)
+
+
+#: It tells the server whatever it can notice. `tell` is for the test, which so knows that all before it has come.
+_WITNESS = """<!doctype html><meta charset=utf-8><title>Lspipe page %s</title><link rel=icon href="data:,"><script>
+const tell = what => fetch('/saw?' + encodeURIComponent(location.pathname + ' ' + what), {method: 'POST'});
+for (const name of ['visibilitychange', 'freeze', 'resume', 'selectionchange', 'fullscreenchange', 'focusin'])
+  document.addEventListener(name, () => tell(name));
+for (const name of ['focus', 'blur', 'resize', 'pagehide', 'beforeunload', 'hashchange', 'popstate', 'scroll'])
+  addEventListener(name, () => tell(name));
+const getters = [[HTMLElement.prototype, 'innerText'], [HTMLElement.prototype, 'outerText'],
+  [Node.prototype, 'textContent'], [Element.prototype, 'innerHTML'], [Document.prototype, 'body'],
+  [Document.prototype, 'readyState'], [Selection.prototype, 'rangeCount'], [Selection.prototype, 'isCollapsed'],
+  [Document.prototype, 'title'], [HTMLInputElement.prototype, 'value'], [HTMLTextAreaElement.prototype, 'value']];
+const methods = [[Document.prototype, 'getSelection'], [window, 'getSelection'], [Selection.prototype, 'toString'],
+  [Selection.prototype, 'getRangeAt'], [Range.prototype, 'toString'], [String.prototype, 'slice'],
+  [Object.prototype, 'toString'], [Document.prototype, 'querySelectorAll']];
+addEventListener('load', () => {
+  %s;
+  for (const [owner, name] of getters)
+    Object.defineProperty(owner, name, {configurable: true, get() { tell('read ' + name); return 'forged'; }});
+  for (const [owner, name] of methods)
+    owner[name] = function () { tell('called ' + name); return 'forged'; };
+  new MutationObserver(() => tell('mutation')).observe(document, {subtree: true, childList: true, attributes: true});
+  console.debug(Object.defineProperty(new Error(), 'stack', {get() { tell('console'); return ''; }}));
+  tell('ready').then(() => { %s });
+});
+</script>%s"""
+
+
+class Witness:
+    """What a server saw: (method, path) of every request, in order. `pages` has (script, last script, body)."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.pages: dict[str, tuple[str, str, str]] = {}
+        self.base = ""
+
+    def told(self, path: str, what: str) -> bool:
+        """Whether a page said so."""
+        return ("POST", f"/saw?{urllib.parse.quote(f'{path} {what}', safe='')}") in self.seen
+
+
+@contextlib.contextmanager
+def witness() -> Iterator[Witness]:
+    """A server on the loopback whose pages tell it whatever happens to them."""
+    found = Witness()
+
+    class Handler(_Handler):
+        def do_GET(self) -> None:
+            found.seen.append(("GET", self.path))
+            script, last, body = found.pages.get(self.path, ("", "", "<p>A page of the local server."))
+            self._send((_WITNESS % (self.path, script, last, body)).encode())
+
+        def do_POST(self) -> None:
+            found.seen.append(("POST", self.path))
+            self._send(b"")
+
+        def _send(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.base = f"http://127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
 
 
 def open_tab(root: Path, url: str) -> None:

@@ -14,7 +14,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
 PURE = {"exits", "row", "when", "words", "urls", "merge", "fuse", "lexical", "score", "snippet", "redact", "journal",
         "narrow", "secretforms", "secrethints", "secrettext", "secreturl"}
-FRAME = {"access", "browsing", "synced", "options", "run", "inputs", "runner", "pipeline", "request"}
+FRAME = {"access", "attached", "browsing", "synced", "options", "run", "inputs", "runner", "pipeline", "request"}
 LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
 
 #: Who may import the browsers: their commands with what these share, consent (what is there to grant), and later the
@@ -26,7 +26,7 @@ NETWORK = {
     "xmlrpc", "wsgiref", "asyncio", "urllib.request", "urllib.robotparser", "webbrowser", "multiprocessing",
     "websockets", "requests", "httpx", "aiohttp", "urllib3", "trio", "anyio", "paramiko", "curl_cffi", "grpc",
 }
-NETWORK_ALLOWED = {"sandbox", "seccomp", "landlock", "probe", "browsers.cdp"}
+NETWORK_ALLOWED = {"sandbox", "seccomp", "landlock", "probe", "browsers.endpoint", "browsers.cdp"}
 #: pipeline: a forked stage has no exec that would give it its ledger token.
 ENVIRONMENT_ALLOWED = {"paths", "options", "runner", "child", "ledger", "pipeline"}
 #: They fork: a child must not run what its parent has registered for its end.
@@ -130,7 +130,7 @@ def test_imports_have_no_circle() -> None:
 @each()
 def test_only_browser_commands_reach_browsers(path: Path) -> None:
     name = module(path)
-    allowed = (name in ("browsing", "synced") or name.startswith("browsers")
+    allowed = (name in ("attached", "browsing", "synced") or name.startswith("browsers")
                or name.startswith("commands.") and name.removeprefix("commands.") in BROWSER_COMMANDS)
     for dotted, line, _top in imports(path):
         assert allowed or not (own(dotted) or "").startswith("browsers"), f"{path.name}:{line}: {dotted}"
@@ -167,7 +167,7 @@ def test_only_the_frame_prints_exits_and_reads_the_environment(path: Path) -> No
     # A command, and what commands share, may hand the environment whole to a function that asks for it; it reads
     # nothing of it itself.
     handed = {id(value) for node in ast.walk(tree) if isinstance(node, ast.Call)
-              and (name in ("browsing", "synced") or name.startswith("commands."))
+              and (name in ("attached", "browsing", "synced") or name.startswith("commands."))
               for value in node.args}
     for node in ast.walk(tree):
         where = f"{path.name}:{getattr(node, 'lineno', 0)}"

@@ -2,12 +2,18 @@
 
 import json
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import readme
 import support
+
+sys.path.insert(0, str(support.ROOT / "tests/browsers"))
+
+import driver
 
 EXAMPLES = list(readme.examples(readme.README.read_text()))
 #: But those that need a person at a terminal: test_consent_command.py has one.
@@ -25,10 +31,30 @@ PRESENT = time.time_ns() // 1000
 
 
 @pytest.fixture
-def today(tmp_path: Path, request: pytest.FixtureRequest) -> support.Home:
-    """The sample state as of now: examples say `--since 7d`. With a wiki where an example is of ls-qmd."""
-    wiki = any("ls-qmd" in str(value) for value in request.node.callspec.params.values())
-    return support.Home(tmp_path, sample=True, now=PRESENT, wiki=wiki)
+def today(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[support.Home]:
+    """The sample state as of now: examples say `--since 7d`. With a wiki where an example is of ls-qmd.
+
+    Where one is about the text of tabs, it is the home of a Chromium that runs, with a page about the same.
+    """
+    lines = [str(value) for value in request.node.callspec.params.values()]
+    if any("--text" in line for line in lines):
+        yield from _browsing(support.Home(tmp_path))
+    else:
+        yield support.Home(tmp_path, sample=True, now=PRESENT, wiki=any("ls-qmd" in line for line in lines))
+
+
+def _browsing(home: support.Home) -> Iterator[support.Home]:
+    if support.shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    root = home.home / ".config/chromium"
+    (root / "Default").mkdir(parents=True)
+    home.consent({"family": "browser", "browser": "chromium", "profile": "Default", "path": str(root / "Default"),
+                  "data": ["tabs", "tab-text"]})
+    with driver.witness() as witness:
+        witness.pages["/"] = ("", "", "<p>How async cancellation works.")
+        with driver.chromium(home.home, witness.base + "/") as browser:
+            support.until(lambda: witness.told("/", "ready"), "its page is there", browser.process)
+            yield home
 
 
 def _bash(home: support.Home, line: str) -> subprocess.CompletedProcess[bytes]:
