@@ -195,7 +195,8 @@ def test_no_other_address(bare: Home, profile: Path, address: str) -> None:
 
 
 def test_options_that_contradict_each_other(bare: Home, profile: Path) -> None:
-    for args in (("--closed", "--from=live"), ("--closed", "--text"), ("--text", "--from=disk")):
+    for args in (("--closed", "--from=live"), ("--closed", "--text"), ("--text", "--from=disk"),
+                 ("--device=all", "--text"), ("--device=all", "--from=live"), ("--device=all", "--closed")):
         done = bare.run("ls-tabs", *args)
         assert done.code == 2
         assert_one_line(done.err, "ls-tabs")
