@@ -78,7 +78,7 @@ def main() -> bool:
         with chromium(home, root, TABS) as file:
             floor = [sys.executable, "-c", FLOOR, file]
             met = [measure(Case(f"ls-tabs --from live, {TABS} tabs", ["ls-tabs", "--from", "live"], floor, 1.3), env),
-                   measure(Case(f"ls-tabs --text, {TABS} tabs", ["ls-tabs", "--text"], floor, 3.0), env)]
+                   measure(Case(f"ls-tabs --text, {TABS} tabs", ["ls-tabs", "--text"], floor, 4.0), env)]
     return all(met)
 
 
