@@ -1,8 +1,6 @@
 """ls-tabs against a Chromium that runs: what it shows, that nobody notices, what it reaches for, the text of pages."""
 
-import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import driver
+import sockets
 import support
 from driver import Devtools, Witness
 from support import Done, Home
@@ -118,27 +117,18 @@ def test_five_tabs_live_and_from_disk_and_nobody_notices(bare: Home) -> None:
 
 
 def test_every_socket_is_of_that_port(bare: Home) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("strace is not installed")
     with browsing(bare) as (witness, tools, _browser):
         open_page(witness, tools, "/plain")
         support.until(lambda: bare.run("ls-tabs", "--from=disk").code == 0, "there is a session file")
         port = int((bare.home / ".config/chromium/DevToolsActivePort").read_text().split()[0])
         for args, most in ((["--from=live"], 2), (["--text"], 2), (["--from=disk"], 0), (["--closed"], 0)):
-            log = bare.root / "strace"
-            subprocess.run([strace, "-f", "-o", str(log), "-e", "trace=%network",
-                            *support.command("ls-tabs", *args)], env=bare.env(), check=True, capture_output=True,
-                           timeout=support.PATIENCE, stdin=subprocess.DEVNULL)
-            calls = re.findall(r"^\d+ +(\w+)\((.*)$", log.read_text(), re.MULTILINE)
-            sockets = [what for name, what in calls if name == "socket"]
-            connects = [what for name, what in calls if name == "connect"]
-            assert len(sockets) == len(connects) == most, calls
-            assert all(what.startswith("AF_INET, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_IP) = ") for what in sockets)
-            assert all(f'sin_port=htons({port}), sin_addr=inet_addr("127.0.0.1")' in what for what in connects)
-            assert {name for name, _ in calls} <= {
-                "socket", "connect", "getpeername", "setsockopt", "sendto", "recvfrom", "shutdown", "getsockname",
-                "getsockopt"}
+            done = sockets.watched(bare, bare.root / "strace", "ls-tabs", *args)
+            assert done.code == 0, done
+            seen = sockets.attempts(bare.root / "strace")
+            assert sockets.strangers("ls-tabs-live", seen) == []
+            assert sum(one.startswith("socket(") for one in seen) == most
+            assert sum(f"sin_port=htons({port})" in one for one in seen) == most
+            assert most or seen == []
 
 
 FORM = ("<p id=text>Visible words, <b>needle</b> among them<p hidden>hidden words<p style='display:none'>unseen words"

@@ -15,7 +15,9 @@ sys.path.insert(0, str(support.ROOT / "tests/browsers"))
 
 import driver
 
-EXAMPLES = list(readme.examples(readme.README.read_text()))
+#: Where a browser runs, it has its own ideas about the network.
+EXAMPLES = [pytest.param(one, marks=pytest.mark.network) if "--text" in one.command else one
+            for one in readme.examples(readme.README.read_text())]
 #: But those that need a person at a terminal: test_consent_command.py has one.
 HELP = [(one.name, line) for one in support.executables() if one.kind != "broken" for line in one.cli.examples
         if not line.startswith("ls-consent grant")]
