@@ -166,7 +166,9 @@ class Devtools:
     def hand(self, script: str) -> Any:
         """What `script` gives in the extension: it may use chrome.tabs, tabGroups and windows."""
         support.until(lambda: self.targets("service_worker"), "the extension is there")
-        return self.run(self.targets("service_worker")[0]["targetId"], script)
+        worker = self.targets("service_worker")[0]["targetId"]
+        support.until(lambda: self.run(worker, "typeof chrome === 'object' && !!chrome.tabs"), "it has begun")
+        return self.run(worker, script)
 
 
 @contextlib.contextmanager
