@@ -32,20 +32,19 @@ def commands() -> str:
 
 #: The browsers that the tests start; what the others write is made in the tests, as it is documented.
 STARTED = {"chromium", "firefox"}
-_PLACES = {"home": "~/", "config": "~/.config/", "data": "~/.local/share/", "mac": "~/Library/Application Support/",
-           "library": "~/Library/"}
+_PLACES = {"home": "~/", "config": "~/.config/", "data": "~/.local/share/", "mac": "Application Support/", "library": ""}
 
 
 def browsers() -> str:
     """The table of browsers and the folders that they are looked for in, in the order of the code."""
-    lines = ["| browser | on Linux | on macOS | tested with |", "|---|---|---|---|"]
+    lines = ["| browser | on Linux | on macOS, in `~/Library` |", "|---|---|---|"]
     for one in known.BROWSERS:
         places: dict[bool, list[str]] = {False: [], True: []}
         for root in one.roots:
             kind, _, rest = root.partition("/")
             places[kind in ("mac", "library")].append(f"`{_PLACES[kind]}{rest}`")
-        tested = "the browser itself" if one.name in STARTED else "files made in its format"
-        lines.append(f"| `{one.name}` | {'<br>'.join(places[False])} | {'<br>'.join(places[True])} | {tested} |")
+        name = f"**`{one.name}`**" if one.name in STARTED else f"`{one.name}`"
+        lines.append(f"| {name} | {'<br>'.join(places[False])} | {'<br>'.join(places[True])} |")
     return "\n".join(lines) + "\n"
 
 
