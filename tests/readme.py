@@ -32,7 +32,8 @@ def commands() -> str:
 
 #: The browsers that the tests start; what the others write is made in the tests, as it is documented.
 STARTED = {"chromium", "firefox"}
-_PLACES = {"home": "~/", "config": "~/.config/", "data": "~/.local/share/", "mac": "Application Support/", "library": ""}
+_PLACES = {"home": "~/", "config": "~/.config/", "data": "~/.local/share/", "mac": "Application Support/",
+           "library": ""}
 
 
 def browsers() -> str:

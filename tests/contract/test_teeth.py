@@ -27,8 +27,11 @@ def test_what_is_no_guard_is_not_noticed() -> None:
     assert answer is not None and answer.startswith("NOT NOTICED (pytest ended with 0)")
 
 
-@pytest.mark.parametrize("guard", [
-    pytest.param(guard, marks=[pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="only root can tell")]
-                 if guard.root else []) for guard in teeth.ALL], ids=str)
+def _marks(guard: teeth.Guard) -> list[pytest.MarkDecorator]:
+    only_root = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="only root can tell")]
+    return (only_root if guard.root else []) + ([pytest.mark.network] if guard.sends else [])
+
+
+@pytest.mark.parametrize("guard", [pytest.param(guard, marks=_marks(guard)) for guard in teeth.ALL], ids=str)
 def test_without_it_a_test_fails(guard: teeth.Guard) -> None:
     assert teeth.bite(guard) is None

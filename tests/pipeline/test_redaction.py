@@ -143,13 +143,14 @@ def test_public_over_a_private_and_a_public_source(kept: Home) -> None:
 
 
 @pytest.mark.parametrize("name", ["ls-redact", "ls-fuse", "ls-rerank", "ls-show"])
-def test_messages_about_rows_hide_what_these_hold(home: Home, name: str) -> None:
+def test_messages_hide_what_rows_and_arguments_hold(home: Home, name: str) -> None:
+    """Of a bad row they quote nothing; of a name that was given, all but its secrets."""
     report = home.root / "report.json"
     bad = lines({"source": f"https://ada:{PASSWORD}@x.example/?token={TOKEN}", "url": "u:"},
                 {"source": "own", "url": "u:", "score": f"password: {PASSWORD}"})
     for form in ("text", "json"):
-        done = home.run(name, "--report", str(report), "--log", form, stdin=bad)
-        assert done.code == 7 and b"REDACTED" in done.err and b"REDACTED" in report.read_bytes()
+        done = home.run(name, "--report", str(report), "--log", form, "-", f"no file?token={TOKEN}", stdin=bad)
+        assert done.code == 3 and b"token=REDACTED" in done.err, done.err
         for secret in SECRETS:
             assert secret not in done.err + report.read_bytes()
 
