@@ -18,8 +18,9 @@ number of visits, those in the time of --since and --until if one is given, and 
 
 --live adds what the file does not hold yet: Chromium writes it ten seconds after a visit, and loses what is younger
 when it is killed. It is the pages that the open tabs can go back and forward to, from the session file, which needs
-the grant for tabs too; provenance.method of these rows is session. A page that the file has as well is one row, with
-the newer visit.
+the grant for tabs too; provenance.method of these rows is session. Where tab-text is granted besides, a Chromium that
+listens on a debugging port is asked itself, and what the session file does not have either is cdp: such a row has no
+time. A page that the file has as well is one row, with the newer visit.
 
 What Chromium's sync brought from another device has its name in meta.device, and its id in meta.device_id. --device
 NAME takes visits of one device only, by its name, by the first characters of its id, or of `all` other devices.
@@ -33,16 +34,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import browsing, live, options, runner, synced
+from lspipe import browsing, live, navigated, options, runner, synced
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
 from lspipe.exits import Usage
-from lspipe.narrow import grant_command
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    from lspipe.browsers.opened import Opened
     from lspipe.browsers.pages import History, Page
     from lspipe.words import Query
 
@@ -56,6 +55,10 @@ READS, EMITS, ZONE = None, "row", "local"
 @click.option("--top", is_flag=True, help="The most visited pages first.")
 @click.option("--sites", is_flag=True, help="Sites instead of pages, the most visited first.")
 @click.option("--live", is_flag=True, help="Also what the file does not hold yet, from the open tabs.")
+@click.option("--from", "tabs_from", type=click.Choice(["auto", "live", "disk"]), default="auto", show_default=True,
+              help="With --live: from the running browser, its session file, or both where it answers.")
+@click.option("--cdp", metavar="ADDRESS", envvar="LSPIPE_CDP", show_envvar=True,
+              help="With --live: where the browser listens. Without: where its profile says.")
 @click.option("--device", metavar="NAME",
               help="Only visits of another device: its name, how its id begins, or all.")
 @click.option("--origin", type=click.Choice(["local", "synced"]),
@@ -69,63 +72,40 @@ def cli(**given: object) -> SimpleNamespace:
 
 
 class Source(NamedTuple):
-    """A profile with its open database, the names of its other devices and, with --live, its open session files."""
+    """A profile with its open database and the names of its other devices."""
 
     profile: Granted
-    database: "live.Source"
+    database: live.Source
     names: synced.Names
-    session: "Opened | None" = None
+
+
+class Given(NamedTuple):
+    """The profiles that can be read and, with --live, the ways to their open tabs."""
+
+    sources: list[Source]
+    ways: navigated.Ways | None
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
-    """The profiles granted for their history and, with --live, those granted for their tabs as well."""
+    """The profiles granted for their history and, with --live, those for their tabs and the text of these as well."""
     found = browsing.reach(made.HISTORY)(opts, run)
-    found.given = found.given, browsing.granted_besides(made.TABS, opts, run) if opts.live else []
+    if opts.live and opts.cdp is not None:
+        from lspipe.browsers import ports
+
+        opts.address = ports.parse(opts.cdp)
+    others = [browsing.granted_besides(kind, opts, run) if opts.live else [] for kind in (made.TABS, made.TAB_TEXT)]
+    found.given = found.given, *others
     return found
 
 
 def opening(opts: SimpleNamespace, run: runner.Run) -> None:
-    """Open the database of each profile and, with --live, its session files."""
-    asked, tabs = run.reach.given
-    folders = {one.label: one for one in tabs}
-    opened = []
-    for one in asked:
-        source = granted.database(run, made.HISTORY, one)
-        if source is not None:
-            opened.append(Source(one, source, synced.Names.of(run, one),
-                                 _session(run, one, folders.get(one.label)) if opts.live else None))
-    run.reach.given = opened
+    """Open the database of each profile and, with --live, the ways to its open tabs."""
+    asked, tabs, texts = run.reach.given
+    sources = [Source(one, source, synced.Names.of(run, one)) for one in asked
+               if (source := granted.database(run, made.HISTORY, one)) is not None]
+    profiles = [source.profile for source in sources]
+    run.reach.given = Given(sources, navigated.opened(run, profiles, tabs, texts, opts) if opts.live else None)
     granted.check_any(run, asked, made.HISTORY)
-
-
-def _session(run: runner.Run, one: Granted, tabs: Granted | None) -> "Opened | None":
-    """The open session files; that there are none to be read is said, and the history goes on without them."""
-    from lspipe.browsers import sessionfiles
-
-    if one.engine not in ("chromium", "firefox"):
-        run.report.note(f"{one.label}: its browser keeps no back and forward lists that can be read")
-        return None
-    if tabs is None:
-        command = grant_command("browser", one.label, made.TABS)
-        run.report.skip(f"cannot look at the open tabs of '{one.label}': no consent", "no-consent", command,
-                        what=f"open tabs of '{one.label}'", source=made.TABS, browser=one.browser,
-                        profile=one.profile, detail=command)
-        return None
-    try:
-        return sessionfiles.open_files(tabs.engine, tabs.folder, False, run.closing)
-    except live.Unusable as error:
-        _no_tabs(run, one, error)
-        return None
-
-
-def _no_tabs(run: runner.Run, one: Granted, error: live.Unusable) -> None:
-    """Say why the open tabs are missing; a browser that keeps no session has none."""
-    if error.reason == "not-found":
-        run.report.note(f"{one.label}: no open tabs: {error.message}")
-    else:
-        run.report.skip(f"cannot read the open tabs of '{one.label}': {error.message}", error.reason, error.hint,
-                        what=f"open tabs of '{one.label}'", source=made.TABS, browser=one.browser,
-                        profile=one.profile, detail=error.message)
 
 
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
@@ -135,7 +115,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
         searched = list(_histories(opts, run, stack))
         if opts.device is not None:
             _check_device(opts.device, run, searched)
-        granted.check_any(run, [source.profile for source in run.reach.given], made.HISTORY)
+        granted.check_any(run, [source.profile for source in run.reach.given.sources], made.HISTORY)
         if opts.top or opts.sites:
             found = _most_visited(opts, run, query, searched)
         else:
@@ -156,8 +136,10 @@ def _histories(
     from lspipe.browsers import engines, pages
     from lspipe.browsers.layout import Wanted
 
+    sources, ways = run.reach.given
+    lists = {} if ways is None else navigated.read(run, [one.profile for one in sources], ways, opts)
     room = snapshot.MEMORY  # For all profiles together.
-    for one in run.reach.given:
+    for one in sources:
         tables, layout = engines.history(one.profile.engine)
         devices = () if opts.device is None else tuple(one.names.ids(opts.device))
         wanted = Wanted(run.now, run.since, run.until, opts.origin, opts.everything, opts.device, devices)
@@ -165,11 +147,12 @@ def _histories(
             conn = stack.enter_context(contextlib.closing(granted.connect(run, one.database, tables, room)))
             room = max(0, room - one.database.size)
             history = pages.History(conn, layout(conn), wanted)
-            more = None if one.session is None else _beside(run, one.profile, one.session, history)
+            found = lists.get(one.profile.label)
+            more = [] if found is None else list(navigated.beside(one.profile, history, found))
             yield one, history
-            if more is not None:
-                stack.callback(more.cursor.conn.close)
-                yield one, more
+            for other in more:
+                stack.callback(other.cursor.conn.close)
+                yield one, other
 
 
 def _check_device(typed: str, run: runner.Run, searched: list[tuple[Source, "History"]]) -> None:
@@ -186,23 +169,6 @@ def _check_device(typed: str, run: runner.Run, searched: list[tuple[Source, "His
 
 def _row(one: Source, history: "History", page: "Page", query: "Query", max_chars: int) -> Row:
     return made.history(one.profile, page, query, max_chars, history.method, one.names.name(page.device))
-
-
-def _beside(run: runner.Run, one: Granted, session: "Opened", history: "History") -> "History | None":
-    """What the tabs of a profile have that its history does not; what cannot be read of them is said."""
-    from lspipe.browsers import sessionfiles, sessionpages
-
-    if run.clock.expired():
-        return None
-    try:
-        found = sessionfiles.read(one.engine, session, run.now)
-    except live.Unusable as error:
-        _no_tabs(run, one, error)
-        return None
-    for failure in found.failures:
-        run.report.note(f"{one.label}: an older session file is read, for {failure.message}")
-    entries = sessionpages.gathered(one.engine, found.tabs, history.wanted)
-    return sessionpages.beside(history, entries, history.wanted, "session")
 
 
 def _ranked(
