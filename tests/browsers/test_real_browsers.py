@@ -18,9 +18,9 @@ needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="ch
 needs_firefox = pytest.mark.skipif(shutil.which("firefox-esr") is None, reason="firefox-esr is not installed")
 
 
-def grant(home: Home, browser: str, profile: Path) -> None:
+def grant(home: Home, browser: str, profile: Path, *more: str) -> None:
     home.consent({"family": "browser", "browser": browser, "profile": profile.name, "path": str(profile),
-                  "data": ["history", "bookmarks", "tabs", "downloads", "reading"]})
+                  "data": ["history", "bookmarks", "tabs", "downloads", "reading", *more]})
 
 
 def titles(home: Home, words: str = "lspipe") -> set[str]:
@@ -262,3 +262,42 @@ def test_a_young_visit_of_chromium_outlives_the_browser(bare: Home) -> None:
     after = live()
     assert set(after) == {"old", "young"} and after["young"]["id"] == found["young"]["id"]
     assert set(live("--all")) == {"old", "young"} and bare.runs == []
+
+
+@needs_chromium
+def test_a_running_chromium_tells_what_no_file_has_yet(bare: Home) -> None:
+    root = bare.home / ".config/chromium"
+    profile = root / "Default"
+    profile.mkdir(parents=True)
+    grant(bare, "chromium", profile)
+    opened: list[str] = []
+
+    def live(*args: str) -> dict[str, dict[str, Any]]:
+        done = bare.run("ls-history", "--live", *args)
+        assert done.code == 0, done.err
+        return {row["url"].rpartition("/")[2]: row for row in done.rows}
+
+    def told() -> bool:
+        """Whether a page was told that was opened a moment ago."""
+        opened.append(f"young{len(opened)}")
+        driver.open_tab(root, f"{base}/{opened[-1]}")
+        found = live("--from", "live")
+        return opened[-1] in found and found[opened[-1]]["provenance"]["method"] == "cdp"
+
+    with driver.server() as base, driver.chromium(bare.home, f"{base}/old") as browser:
+        support.until(lambda: visited(bare, "lspipe", "/old"), "the first visit is committed", browser.process)
+        driver.open_private(root, f"{base}/secret")
+        done = bare.run("ls-history", "--live", "--from", "live")
+        assert done.code == 5 and b"tab-text" in done.err, "the list of a live tab is what its text is: granted by name"
+        grant(bare, "chromium", profile, "tab-text")
+        support.until(told, "a page that no file has", browser.process)
+        young = live("--from", "live", opened[-1])[opened[-1]]
+        assert young["title"] == f"Lspipe page /{opened[-1]}" and "old" in live()
+        found = live("--all")
+        assert set(found) == {"old", *opened} and len(found) == len(opened) + 1
+        assert b"secret" not in bare.run("ls-history", "--live", "--from", "live", "--all").out
+        browser.kill()
+    done = bare.run("ls-history", "--live", "--from", "live")
+    assert done.code == 5 and b"nothing live" in done.err
+    assert "old" in live(), "files are enough where nobody answers"
+    assert bare.runs == []
