@@ -169,7 +169,7 @@ def _ask(run: Run, line: "Line", known: "Mapping[str, list[Tab]]", must: bool) -
         run.report.note(f"{profile.label}: {len(pages) - len(lists)} tabs did not tell where they had been")
     return profile.label, [
         Tab(Entry(page.url, page.title or None),
-            tuple(Entry(one.url, one.title or None) for one in lists[page.id]), key=page.id)
+            tuple(Entry(one.url, one.title or None) for one in lists[page.id] if ":" in one.url), key=page.id)
         for page in pages if page.id in lists]
 
 
