@@ -4,27 +4,23 @@ Whatever can be opened or connected to is so before lock-down, and read after. A
 tabs, a browser that is asked the one for tab-text besides.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lspipe import attached
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
-from lspipe.exits import LspipeError, Precondition, Upstream
+from lspipe.exits import Precondition, Upstream
 from lspipe.live import Unusable
 from lspipe.narrow import grant_command
 from lspipe.run import Run
 
 if TYPE_CHECKING:
     from lspipe.browsers.livetabs import Line
+    from lspipe.browsers.opened import Opened
     from lspipe.browsers.pages import History
-    from lspipe.browsers.ports import Address
-    from lspipe.browsers.sessionfiles import Opened
     from lspipe.browsers.tab import Tab
-
-#: Seconds that a browser gets to answer; and where its files are there instead.
-_ANSWER, _TRY = 10.0, 3.0
 
 
 class Ways(NamedTuple):
@@ -64,7 +60,7 @@ def opened(
         raise Precondition("nothing live: no Chromium profile is granted for history, tabs and tab-text",
                            "ls-consent list shows what is granted")
     try:
-        return Ways(sessions, _connect(run, chromium, getattr(opts, "address", None)))
+        return Ways(sessions, attached.connect(run, chromium, getattr(opts, "address", None)))
     except Unusable as error:
         if opts.tabs_from == "live":
             raise Precondition(f"nothing live: {error.message}",
@@ -75,6 +71,9 @@ def opened(
 def _session(run: Run, one: Granted, tabs: Granted | None) -> "Opened | None":
     from lspipe.browsers import sessionfiles
 
+    if one.engine not in ("chromium", "firefox"):
+        run.report.note(f"{one.label}: its browser keeps no back and forward lists that can be read")
+        return None
     if tabs is None:
         command = grant_command("browser", one.label, made.TABS)
         _skip(run, one, Unusable("no-consent", "no consent", command), f"cannot look at the open tabs of '{one.label}'",
@@ -98,17 +97,6 @@ def _no_tabs(run: Run, one: Granted, error: Unusable) -> None:
 def _skip(run: Run, one: Granted, error: Unusable, what: str, detail: str) -> None:
     run.report.skip(f"{what}: {error.message}", error.reason, error.hint, what=f"open tabs of '{one.label}'",
                     source=made.TABS, browser=one.browser, profile=one.profile, detail=detail)
-
-
-def _connect(run: Run, asked: Sequence[Granted], address: "Address | None") -> "Line":
-    from lspipe.browsers import livetabs
-
-    line = livetabs.connect(asked, address, run.clock.left(_TRY) or _TRY, run.closing)
-    if run.ledger is not None:  # A note of what is attached to; it is not ours, and nothing depends on the note.
-        with contextlib.suppress(LspipeError):
-            run.ledger.add("attach", "debugging port of a browser that runs", port=line.address.port,
-                           owned=False).live()
-    return line
 
 
 # ---- After
@@ -149,28 +137,26 @@ def _saved(run: Run, one: Granted, session: "Opened") -> "list[Tab] | None":
     return found.tabs
 
 
-def _ask(run: Run, line: "Line", known: "Mapping[str, list[Tab]]", must: bool) -> "tuple[str, list[Tab]]":
+def _ask(run: Run, line: "Line", known: "Mapping[str, Sequence[Tab]]", must: bool) -> "tuple[str, list[Tab]]":
     """The label of the profile that a browser shows, and its tabs with their lists, which have no times.
 
     A browser that would ask a person first is not asked. Raises Unusable.
     """
-    from lspipe.browsers import cdp, livetabs
-    from lspipe.browsers.endpoint import Limit
+    from lspipe.browsers import cdp
     from lspipe.browsers.tab import Entry, Tab
 
-    left = run.clock.left()
-    seconds = min(_ANSWER, left or _ANSWER) if must else min(_TRY, left / 2 if left else _TRY)
-    session = livetabs.speak(line, Limit(seconds, cdp.MOST))
-    run.closing.callback(session.close)
-    pages = cdp.listed(session).pages
-    profile = livetabs.whose(line, pages, dict(known))
-    lists = cdp.navigation(session, pages)
-    if len(lists) < len(pages):
-        run.report.note(f"{profile.label}: {len(pages) - len(lists)} tabs did not tell where they had been")
-    return profile.label, [
+    live = attached.speak(run, line, known, must, person=False)
+    if must:
+        attached.renew(run, live)
+    lists = cdp.navigation(live.session, live.pages)
+    live.session.close()
+    silent = len(live.pages) - len(lists)
+    if silent:
+        run.report.note(f"{live.profile.label}: {silent} tabs did not tell where they had been")
+    return live.profile.label, [
         Tab(Entry(page.url, page.title or None),
             tuple(Entry(one.url, one.title or None) for one in lists[page.id] if ":" in one.url), key=page.id)
-        for page in pages if page.id in lists]
+        for page in live.pages if page.id in lists]
 
 
 def beside(one: Granted, history: "History", lists: Lists) -> "Iterator[History]":
@@ -178,8 +164,8 @@ def beside(one: Granted, history: "History", lists: Lists) -> "Iterator[History]
     from lspipe.browsers import sessionpages
 
     wanted = history.wanted
-    saved = sessionpages.gathered(one.engine, lists.saved, wanted.everything)
-    told = sessionpages.gathered(one.engine, lists.told, wanted.everything)
+    saved = sessionpages.gathered(one.engine, lists.saved, wanted)
+    told = sessionpages.gathered(one.engine, lists.told, wanted)
     for url in saved.keys() & told.keys():  # The file writes a page down before it has its title.
         saved[url] = saved[url]._replace(title=saved[url].title or told[url].title)
     rest = {url: entry for url, entry in told.items() if url not in saved}

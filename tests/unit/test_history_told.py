@@ -126,3 +126,16 @@ def test_firefox_has_no_live_mode(bare: Home) -> None:
         assert set(seen(bare.run("ls-history", "--live", *NOW))) == {OLD, BOTH, YOUNG}
     bare.consent(grant(folder, "firefox", ALL))
     assert bare.run("ls-history", "--live", "--from", "live", *NOW).code == 5
+
+
+def test_where_tabs_are_had_from_is_a_question_of_live_alone(bare: Home, profile: Path) -> None:
+    with Browser(profile, page(1, YOUNG)) as browser:
+        for args in (("--from", "live"), ("--from=auto",), ("--cdp", browser.address), ("--cdp=nowhere",)):
+            done = bare.run("ls-history", *args, *NOW)
+            assert done.code == 2 and b"goes with --live alone" in done.err and done.out == b""
+        assert bare.run("ls-history", *NOW, env=bare.env(LSPIPE_CDP=browser.address)).code == 0
+        assert browser.connections == 0
+        lists(browser, of1=entries(YOUNG))
+        assert YOUNG in seen(bare.run("ls-history", "--live", *NOW, env=bare.env(LSPIPE_CDP=browser.address)))
+        done = bare.run("ls-history", "--live", "--cdp=localhost:9222", *NOW)
+        assert done.code == 2 and b"127.0.0.1:PORT" in done.err
