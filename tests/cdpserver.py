@@ -1,4 +1,7 @@
-"""A Chromium as its debugging port shows it, played by a real listening socket, well behaved or not."""
+"""A Chromium as its debugging port shows it, played by a real listening socket, well behaved or not.
+
+As a program, `cdpserver.py PROFILE URL`, it shows one tab until its standard input ends, and then says what was asked.
+"""
 
 import base64
 import contextlib
@@ -8,6 +11,7 @@ import os
 import re
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -174,3 +178,10 @@ def _message(stream: Any) -> dict[str, Any] | None:
         if head[0] & 15 == 1:
             found: dict[str, Any] = json.loads(bytes(byte ^ mask[at % 4] for at, byte in enumerate(data)))
             return found
+
+
+if __name__ == "__main__":
+    with Browser(Path(sys.argv[1]), page(1, sys.argv[2], "Open")) as shown:
+        print(shown.port, flush=True)
+        sys.stdin.read()
+        print(json.dumps(shown.methods), flush=True)
