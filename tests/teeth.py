@@ -48,6 +48,8 @@ _IDENTITY, _SANDBOX, _RUNNER = "lspipe/identity.py", "lspipe/sandbox.py", "lspip
 _CONSENT, _NARROW, _PATHS, _LIVE = "lspipe/consent.py", "lspipe/narrow.py", "lspipe/paths.py", "lspipe/live.py"
 _REAPER_TESTS, _LEDGER_TESTS = "tests/unit/test_reaper.py::", "tests/unit/test_ledger.py::"
 _CONSENT_TESTS, _SANDBOX_TESTS = "tests/unit/test_consent.py::", "tests/unit/test_sandbox.py::"
+_PORTS, _ENDPOINT, _CDP = "lspipe/browsers/ports.py", "lspipe/browsers/endpoint.py", "lspipe/browsers/cdp.py"
+_LIVETABS, _CDP_TESTS = "lspipe/browsers/livetabs.py", "tests/unit/test_cdp.py::"
 _CONTRACT = "tests/contract/test_contract.py::"
 
 NOTHING_STAYS = (
@@ -150,6 +152,32 @@ NOTHING_LEAVES = (
     Guard("a program that anybody can change is not run", "lspipe/child.py",
           "elif _anybody_writes(program) or _anybody_writes(os.path.realpath(program)):", "elif False:",
           ("tests/unit/test_child.py::test_a_program_that_anybody_can_change_is_passed_over",)),
+    Guard("a debugging port is one of the loopback, as a literal", _PORTS,
+          r"""re.compile(r"(127\.0\.0\.1|\[::1\]):""", r"""re.compile(r"([^:]+|\[.*\]):""",
+          (_CDP_TESTS + "test_no_other_address",)),
+    Guard("a connection leads where it was meant to", _ENDPOINT,
+          "if found.getpeername()[:2] != self.address:", "if False:",
+          (_CDP_TESTS + "test_a_connection_that_leads_elsewhere",)),
+    Guard("a redirect is no answer", _ENDPOINT, "    if status == 200:\n", "    if status // 100 in (2, 3):\n",
+          (_CDP_TESTS + "test_what_is_no_plain_answer_says_nothing",)),
+    Guard("a port names the path of a browser's own socket", _ENDPOINT,
+          "if found and ports.is_path(found[1]) and isinstance(", "if found and isinstance(",
+          (_CDP_TESTS + "test_json_of_another_shape",)),
+    Guard("of the url that a port tells only the path is taken", _ENDPOINT, "                return found[1]\n",
+          """                host, port = facts["webSocketDebuggerUrl"].split("/")[2].split(":")
+                wires.address = Address(host, int(port))
+                wires.socket = wires._connect(limit.left())
+                return found[1]\n""",
+          (_CDP_TESTS + "test_a_websocket_on_another_host",)),
+    Guard("a port has one deadline for all it says", _ENDPOINT,
+          """        if left <= 0:
+            raise Unusable("late", "its debugging port did not answer in time")
+        return left\n""", "        return max(left, 1.0)\n",
+          (_CDP_TESTS + "test_one_deadline_for_all_that_is_read",)),
+    Guard("a port may say so much and no more", _ENDPOINT, "if self.bytes_left < 0:", "if False:",
+          (_CDP_TESTS + "test_one_count_of_bytes_for_all_that_is_read",)),
+    Guard("a message of a browser has a largest size", _CDP, "max_size=ANSWER_MOST", "max_size=None",
+          (_CDP_TESTS + "test_messages_of_another_kind[a gigabyte announced]",)),
 )
 
 NOTHING_WITHOUT_CONSENT = (
@@ -230,6 +258,46 @@ NOTHING_WITHOUT_CONSENT = (
     Guard("only named tables of a database are read", "lspipe/confine.py",
           "    conn.set_authorizer(_authorizer(readable))\n", "",
           ("tests/unit/test_snapshot.py::test_only_named_tables_can_be_read",)),
+    Guard("a port is its browser's own: who has the profile open listens", _PORTS,
+          "if not sockets.isdisjoint(links) and (loaded", "if (loaded",
+          (_CDP_TESTS + "test_a_port_that_its_browser_does_not_hold",)),
+    Guard("a port is its browser's own: who listens has the profile open", _PORTS,
+          "(loaded := _profiles(links, above, root)):", "(loaded := _profiles(links, above, root) or people(root)):",
+          (_CDP_TESTS + "test_a_port_of_another_program_is_not_connected_to",)),
+    Guard("a port of another user is nobody's", _PORTS, "+{os.geteuid()} +", r"+\d+ +",
+          (_CDP_TESTS + "test_a_port_of_another_user_is_not_connected_to",), root=True),
+    Guard("a port shows granted profiles alone", _LIVETABS, "    if loaded - set(names):\n", "    if False:\n",
+          (_CDP_TESTS + "test_a_profile_that_is_not_granted_is_never_shown",)),
+    Guard("a port is what its browser's file says", _LIVETABS,
+          "if line.path is not None and path != line.path:", "if False:",
+          (_CDP_TESTS + "test_another_browser_than_the_file_says",)),
+    Guard("where nobody says who listens the file must", _LIVETABS, "    elif path is None:\n", "    elif False:\n",
+          (_CDP_TESTS + "test_without_proc_the_path_must_be_the_files",)),
+    Guard("a private window has a context of its own", _CDP, 'if info.get("browserContextId") != default:', "if False:",
+          (_CDP_TESTS + "test_the_tabs_of_a_browser_that_listens",)),
+    Guard("a browser says which context is the default one", _CDP,
+          "if not isinstance(default, str) or not default or (isinstance(others, list) and default in others):",
+          "if False:",
+          (_CDP_TESTS + "test_a_browser_that_does_not_say_what_is_private",)),
+    Guard("the text of tabs is granted by name", "lspipe/commands/tabs.py",
+          "texts = granted.profiles_of(access.obtain(run, granted.request(made.TAB_TEXT, opts.profile), exists))",
+          "texts = asked",
+          (_CDP_TESTS + "test_text_is_nothing_that_another_grant_implies",)),
+    Guard("the lists of live tabs are granted as their text is", "lspipe/navigated.py",
+          "chromium = [one for one in texts if", "chromium = [one for one in tabs if",
+          ("tests/unit/test_history_told.py::test_the_text_of_tabs_is_granted_by_name",)),
+    Guard("a page is read in a world of its own", "lspipe/browsers/pagetext.py",
+          '"contextId": world["executionContextId"], ', "",
+          (_CDP_TESTS + "test_a_page_is_asked_in_a_world_of_its_own_and_may_change_nothing",)),
+    Guard("what reads a page may change nothing", "lspipe/browsers/pagetext.py",
+          '"throwOnSideEffect": True', '"throwOnSideEffect": False',
+          (_CDP_TESTS + "test_a_page_is_asked_in_a_world_of_its_own_and_may_change_nothing",)),
+    Guard("a person is asked only for who can wait", "lspipe/attached.py",
+          "        if not person:\n            raise\n", "",
+          (_CDP_TESTS + "test_a_browser_that_asks_a_person_first",)),
+    Guard("one dialog at a time", _LIVETABS,
+          "        fcntl.flock(line.waits, fcntl.LOCK_EX | fcntl.LOCK_NB)\n", "        pass\n",
+          (_CDP_TESTS + "test_dialogs_do_not_pile_up",)),
 )
 
 WHAT_LEAVES_IS_SAFE = (

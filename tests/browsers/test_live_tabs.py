@@ -121,11 +121,14 @@ def test_every_socket_is_of_that_port(bare: Home) -> None:
         open_page(witness, tools, "/plain")
         support.until(lambda: bare.run("ls-tabs", "--from=disk").code == 0, "there is a session file")
         port = int((bare.home / ".config/chromium/DevToolsActivePort").read_text().split()[0])
-        for args, most in ((["--from=live"], 2), (["--text"], 2), (["--from=disk"], 0), (["--closed"], 0)):
-            done = sockets.watched(bare, bare.root / "strace", "ls-tabs", *args)
+        for name, args, most in (("ls-tabs", ["--from=live"], 2), ("ls-tabs", ["--text"], 2),
+                                 ("ls-tabs", ["--from=disk"], 0), ("ls-tabs", ["--closed"], 0),
+                                 ("ls-history", ["--live", "--from=live"], 2), ("ls-history", ["--live"], 2),
+                                 ("ls-history", ["--live", "--from=disk"], 0), ("ls-history", [], 0)):
+            done = sockets.watched(bare, bare.root / "strace", name, *args)
             assert done.code == 0, done
             seen = sockets.attempts(bare.root / "strace")
-            assert sockets.strangers("ls-tabs-live", seen) == []
+            assert sockets.strangers(f"{name}-live", seen) == []
             assert sum(one.startswith("socket(") for one in seen) == most
             assert sum(f"sin_port=htons({port})" in one for one in seen) == most
             assert most or seen == []

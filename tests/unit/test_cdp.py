@@ -2,12 +2,17 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cdpserver
+import orjson
 import pytest
 import support
 from cdpserver import DEFAULT, GUID, PRIVATE, Browser, frame, page
@@ -17,7 +22,7 @@ from test_browser_commands import chromium, reported
 from test_tabs_command import NOW, session
 from test_tabs_command import grant as granted
 
-from lspipe.browsers import cdp, livetabs, ports
+from lspipe.browsers import cdp, endpoint, livetabs, ports
 from lspipe.browsers.endpoint import Limit
 from lspipe.browsers.granted import Granted
 from lspipe.live import Unusable
@@ -141,6 +146,57 @@ def test_a_browser_of_another_folder_is_not_asked(bare: Home, profile: Path) -> 
     assert browser.connections == 0
 
 
+def test_a_port_that_its_browser_does_not_hold(bare: Home, profile: Path) -> None:
+    """The browser of the profile is at work, but it is another program that listens where its file says."""
+    folder = bare.home / "elsewhere/Default"
+    with Browser(profile, page(1, A), file=False) as browser, subprocess.Popen(
+            [sys.executable, cdpserver.__file__, str(folder), B], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        (profile.parent / "DevToolsActivePort").write_text(f"{port}\n{GUID}")
+        assert live(bare).code == 5
+        assert live(bare, f"--cdp=127.0.0.1:{port}").code == 5
+        assert urls(bare.run("ls-tabs", *NOW)) == [ON_DISK]
+        out, _ = other.communicate(timeout=support.PATIENCE)
+    assert orjson.loads(out) == [] and browser.connections == 0
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_port_of_another_user_is_not_connected_to(bare: Home, profile: Path) -> None:
+    """Whatever files he has open, and whatever the lock of the profile says."""
+    (profile / "Sessions/held").touch()
+    listens = ("import socket, sys\nwith socket.create_server(('127.0.0.1', 0)) as one:\n"
+               "    print(one.getsockname()[1], flush=True)\n    sys.stdin.read()\n    one.setblocking(False)\n"
+               "    try:\n        one.accept()\n    except BlockingIOError:\n        print('nobody came')\n")
+    with open(profile / "Sessions/held") as held, subprocess.Popen(
+            [shutil.which("python3", path=os.defpath) or sys.executable, "-c", listens], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, user=65534, group=65534, extra_groups=[], pass_fds=[held.fileno()],
+            cwd="/") as other:
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        (profile.parent / "DevToolsActivePort").write_text(f"{port}\n{GUID}")
+        (profile.parent / "SingletonLock").symlink_to(f"host-{other.pid}")
+        assert live(bare).code == 5
+        assert other.communicate(timeout=support.PATIENCE)[0] == b"nobody came\n"
+
+
+def test_a_connection_that_leads_elsewhere(monkeypatch: pytest.MonkeyPatch, recorder: tuple[str, list[Any]]) -> None:
+    """As where something between us and the port bends it: nothing is said to whoever is there."""
+    class Bent(socket.socket):
+        def connect(self, _address: Any) -> None:
+            super().connect(target)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        target = listener.getsockname()
+        monkeypatch.setattr(endpoint.socket, "socket", Bent)
+        with pytest.raises(Unusable, match="leads to"):
+            endpoint.Wires(ports.parse(recorder[0]), 5.0)
+        monkeypatch.undo()
+        assert listener.accept()[0].recv(1) == b""
+
+
 def test_a_profile_that_is_not_granted_is_never_shown(bare: Home, profile: Path) -> None:
     other = profile.parent / "Profile 1"
     session(other, *simple_window(1, [(11, A, "x")]))
@@ -240,6 +296,32 @@ def test_a_port_that_takes_its_time(bare: Home, profile: Path, way: str, where: 
         assert_one_line(done.err, "ls-tabs")
 
 
+def test_one_deadline_for_all_that_is_read(bare: Home, profile: Path) -> None:
+    """However often a little comes."""
+    def drip(connection: socket.socket, _head: str) -> None:
+        for _ in range(100):
+            connection.sendall(b"HTTP/1.1 ")
+            if browser.gone.wait(0.05):
+                return
+
+    with Browser(profile, page(1, A)) as browser:
+        browser.version = drip
+        wires = endpoint.Wires(ports.parse(browser.address), 5.0)
+        with contextlib.closing(wires), pytest.raises(Unusable) as raised:
+            endpoint.socket_path(wires, Limit(0.5, 1 << 20))
+        assert raised.value.reason == "late"
+
+
+def test_one_count_of_bytes_for_all_that_is_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"x" * 1000)
+        limit = Limit(5.0, 999)
+        assert endpoint.read(ours, limit, 500) == b"x" * 500
+        with pytest.raises(Unusable, match="more than any browser"):
+            endpoint.read(ours, limit, 500)
+
+
 def test_a_deadline_of_its_own(bare: Home, profile: Path) -> None:
     with Browser(profile, page(1, A)) as browser:
         browser.socket = browser.hang
@@ -311,6 +393,17 @@ def test_a_redirect_is_not_followed(bare: Home, profile: Path, where: str, recor
     with Browser(profile, page(1, A)) as browser:
         setattr(browser, where, browser.refuse("302 Found", f"Location: http://{recorder[0]}/json/version"))
         assert_fails(bare, "is no Chromium browser" if where == "version" else "refuses the connection")
+
+
+@pytest.mark.parametrize("status", ["201 Created", "302 Found", "500 Internal Server Error"])
+def test_what_is_no_plain_answer_says_nothing(bare: Home, profile: Path, status: str) -> None:
+    """Also where its body is one."""
+    body = orjson.dumps({"Browser": "x", "webSocketDebuggerUrl": f"ws://127.0.0.1:1{GUID}"})
+    with Browser(profile, page(1, A)) as browser:
+        browser.version = lambda connection, _head: connection.sendall(
+            f"HTTP/1.1 {status}\r\nLocation: /\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert_fails(bare, "is no Chromium browser")
+    assert not any("Upgrade" in head for head in browser.heads)
 
 
 def test_proxies_are_not_asked(bare: Home, profile: Path, recorder: tuple[str, list[Any]]) -> None:
@@ -435,6 +528,21 @@ def test_the_text_of_pages(bare: Home, profile: Path) -> None:
     assert row["provenance"]["method"] == "cdp" and row["provenance"]["private"] is True
     assert browser.methods == ["Target.getBrowserContexts", "Target.getTargets", "Target.attachToTarget",
                                "Page.createIsolatedWorld", "Runtime.evaluate", "Target.detachFromTarget"]
+
+
+def test_a_page_is_asked_in_a_world_of_its_own_and_may_change_nothing(bare: Home, profile: Path) -> None:
+    asked = []
+
+    def keep(message: dict[str, Any]) -> list[Any]:
+        asked.append(message["params"])
+        return [{"id": message["id"], "sessionId": message["sessionId"], "result": told(SHOWN)}]
+
+    with Browser(profile, page(1, A)) as browser:
+        with_text(browser, evaluate1=keep)
+        assert bare.run("ls-tabs", *NOW, "--text").rows[0]["meta"]["text_status"] == "ok"
+    (one,) = asked
+    assert one["contextId"] == WORLD["executionContextId"]
+    assert one["throwOnSideEffect"] is True and one["userGesture"] is False
 
 
 def test_pages_that_give_no_text(bare: Home, profile: Path) -> None:
@@ -563,7 +671,7 @@ def test_dialogs_do_not_pile_up(bare: Home, profile: Path) -> None:
         with bare.start("ls-tabs", *NOW, "--from=live") as first:
             assert first.stderr is not None and b"waiting for you" in first.stderr.readline()
             support.until(lambda: any("Upgrade" in head for head in browser.heads), "the first one asks", first)
-            done = live(bare)
+            done = live(bare, "--timeout=20")
             assert done.code == 4 and b"waits for the answer" in done.err
             (row,) = [row for row in bare.run("ls-ps").rows if row["kind"] == "attach"]
             assert row["owned"] is False and row["port"] == browser.port
