@@ -24,29 +24,26 @@ in it, and the words are looked for there too. A page that does not answer says 
 form fields are never read.
 """
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import access, attached, browsing, options, runner, synced
+from lspipe import access, attached, browsing, opentabs, options, runner, synced
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
-from lspipe.exits import LspipeError, Precondition, Upstream, Usage
-from lspipe.live import Source, Unusable
+from lspipe.exits import Precondition, Upstream, Usage
+from lspipe.live import Unusable
+from lspipe.opentabs import Profile, Shown
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from lspipe.attached import Live
     from lspipe.browsers.livetabs import Line
-    from lspipe.browsers.opened import Found, Opened
-    from lspipe.browsers.pagetext import PageText
+    from lspipe.browsers.opened import Found
     from lspipe.browsers.tab import Tab
 
 READS, EMITS, ZONE = None, "row", "local"
@@ -68,31 +65,12 @@ def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
 
 
-class Profile(NamedTuple):
-    """A profile; its open session files, or why there are none; the database of its history where that is granted."""
-
-    profile: Granted
-    files: "Opened | None"
-    problem: Unusable | None
-    history: Source | None
-
-
 class Given(NamedTuple):
     """The profiles, and the line to a browser of some of them, or why there is none."""
 
     profiles: list[Profile]
     line: "Line | None"
     silent: Unusable | None
-
-
-class Shown(NamedTuple):
-    """A tab with what its row says besides."""
-
-    tab: "Tab"
-    saved: int | None = None
-    title: str | None = None
-    method: str = "session"
-    text: "PageText | None" = None
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
@@ -144,7 +122,7 @@ def opening(opts: SimpleNamespace, run: runner.Run) -> None:
         if one not in shown:
             _not_live(opts, run, one)
     folders = {one.label: one.folder for one in histories}
-    opened = [_open(opts, run, one, folders.get(one.label)) for one in shown]
+    opened = [opentabs.open_files(run, one, opts.closed, folders.get(one.label)) for one in shown]
     for found in opened:
         if found.problem is not None and (line is None or found.profile not in line.profiles):
             granted.leave_out(run, made.TABS, found.profile, found.problem)
@@ -174,21 +152,6 @@ def _not_live(opts: SimpleNamespace, run: runner.Run, one: Granted) -> None:
                            profile=one.profile, detail=error.message)
 
 
-def _open(opts: SimpleNamespace, run: runner.Run, one: Granted, folder: int | None) -> Profile:
-    from lspipe.browsers import profiles, sessionfiles, titles
-
-    try:
-        files = sessionfiles.open_files(one.engine, one.folder, opts.closed, run.closing, one.path)
-    except Unusable as error:
-        return Profile(one, None, error, None)
-    history = None
-    if folder is not None and one.engine in titles.PAGES:
-        with contextlib.suppress(Unusable):
-            history = Source(folder, profiles.files(one.engine, made.HISTORY)[0])
-            run.closing.callback(history.close)
-    return Profile(one, files, None, history)
-
-
 def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
     """Ranked by the query; without one, and for a query of nothing but filters, the last looked at first."""
     from lspipe.browsers import listed, tab
@@ -216,31 +179,11 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
 def _here(opts: SimpleNamespace, run: runner.Run, profiles: list[Profile]) -> Iterator[tuple[Granted, list[Shown]]]:
     """The tabs of this machine, profile by profile."""
     line = run.reach.given.line
-    read = {one.profile.label: _tried(run, one) for one in profiles
+    read = {one.profile.label: opentabs.tried(run, one) for one in profiles
             if line is not None and one.profile in line.profiles and one.files is not None}
     live = _ask(opts, run, read)
     for one in profiles:
         yield one.profile, _tabs(opts, run, one, read.get(one.profile.label), live)
-
-
-def _tried(run: runner.Run, one: Profile) -> "Found | Unusable":
-    """The tabs of a Chromium's session file, or why there are none."""
-    try:
-        return _read(run, one)
-    except Unusable as error:
-        return error
-
-
-def _read(run: runner.Run, one: Profile) -> "Found":
-    from lspipe.browsers import sessionfiles
-
-    def connect(source: Source, tables: Sequence[str]) -> "sqlite3.Connection":
-        from lspipe import snapshot
-
-        return granted.connect(run, source, tables, snapshot.MEMORY)
-
-    assert one.files is not None
-    return sessionfiles.read(one.profile.engine, one.files, run.now, run.clock.expired, connect)
 
 
 def _ask(opts: SimpleNamespace, run: runner.Run, read: "dict[str, Found | Unusable]") -> "Live | None":
@@ -266,55 +209,24 @@ def _tabs(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found | 
     """The tabs of a profile that are in scope; what cannot be read of it is said."""
     if run.clock.expired():
         return []
+
+    def in_scope(tab: "Tab") -> bool:
+        return _in_scope(opts, run, tab)
+
     with granted.tolerant(run, made.TABS, one.profile, "the session file"):
         if live is not None and live.profile == one.profile:
-            return _of_browser(opts, run, one, found, live)
+            return opentabs.of_browser(run, one, found, live, in_scope, opts.text)
         if _must_be_live(opts):
             _not_live(opts, run, one.profile)
             return []
         if isinstance(found, Unusable):
             raise found
         if found is not None or one.files is not None:
-            return _of_file(opts, run, one, found or _read(run, one))
+            return opentabs.of_files(run, one, found or opentabs.read(run, one), in_scope)
         if run.reach.given.line is not None and one.profile in run.reach.given.line.profiles:
             assert one.problem is not None
             raise one.problem  # Not said before: the browser might have answered.
     return []
-
-
-def _of_browser(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found | Unusable | None",
-                live: "Live") -> list[Shown]:
-    """The tabs that the browser shows, with what the file knows of them, and their text where it is asked for."""
-    from lspipe.browsers import livetabs, pagetext
-
-    known, saved = [], None
-    if found is None or isinstance(found, Unusable):
-        why = found or one.problem
-        run.report.note(f"{one.profile.label}: no windows and groups: {why.message if why else 'no session file'}")
-    else:
-        known, saved = found.tabs, found.saved
-    pairs = [(tab, page) for tab, page in livetabs.joined(live.pages, known) if _in_scope(opts, run, tab)]
-    texts = {}
-    if opts.text:
-        attached.renew(run, live)
-        texts = pagetext.texts(live.session, [page for _, page in pairs])
-        run.clock.expired()  # Where it is over not all texts are there; the tabs are.
-    live.session.close()
-    titles = _titles(run, one, [tab.entry.url for tab, _ in pairs if tab.entry.title is None])
-    return [Shown(tab, saved, None if tab.entry.title else titles.get(tab.entry.url), made.LIVE, texts.get(page.id))
-            for tab, page in pairs]
-
-
-def _of_file(opts: SimpleNamespace, run: runner.Run, one: Profile, found: "Found") -> list[Shown]:
-    for note in found.notes:
-        run.report.note(f"{one.profile.label}: {note}")
-    for failure in found.failures:
-        if failure.reason != "failed":  # What fails is begun, or half written: browsers keep the one before it.
-            granted.leave_out(run, made.TABS, one.profile, failure)
-        run.report.note(f"{one.profile.label}: an older file is read, for {failure.message}")
-    tabs = [one for one in found.tabs if _in_scope(opts, run, one)]
-    titles = _titles(run, one, [one.entry.url for one in tabs if one.entry.title is None])
-    return [Shown(one, found.saved, None if one.entry.title else titles.get(one.entry.url)) for one in tabs]
 
 
 def _in_scope(opts: SimpleNamespace, run: runner.Run, one: "Tab") -> bool:
@@ -322,24 +234,6 @@ def _in_scope(opts: SimpleNamespace, run: runner.Run, one: "Tab") -> bool:
 
     return bool(opts.everything or not tab.is_internal(one)) and listed.within(
         made.used(one)[0], run.since, run.until)
-
-
-def _titles(run: runner.Run, one: Profile, urls: list[str]) -> dict[str, str]:
-    """Titles from the history for tabs without one. That it cannot be read is no fault of the tabs."""
-    if one.history is None or not urls:
-        return {}
-    from lspipe import confine, snapshot
-    from lspipe.browsers import titles
-
-    try:
-        with contextlib.closing(granted.connect(run, one.history, [titles.PAGES[one.profile.engine]],
-                                                snapshot.MEMORY)) as conn:
-            return titles.titles(conn, one.profile.engine, urls)
-    except (Unusable, Precondition, *confine.FAULTS) as error:
-        if not isinstance(error, LspipeError) and confine.interrupted(error) and not run.clock.expired():
-            raise  # By a signal.
-        run.report.note(f"{one.profile.label}: no titles from the history: {error}")
-        return {}
 
 
 main = runner.Tool(cli, rows, reach=reach, opening=opening)

@@ -14,10 +14,12 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
 PURE = {"exits", "row", "when", "words", "urls", "merge", "fuse", "lexical", "score", "snippet", "redact", "journal",
         "narrow", "secretforms", "secrethints", "secrettext", "secreturl"}
-FRAME = {"access", "attached", "browsing", "navigated", "synced", "options", "run", "inputs", "runner", "pipeline",
-         "request"}
+FRAME = {"access", "attached", "browsing", "navigated", "opentabs", "synced", "options", "run", "inputs", "runner",
+         "pipeline", "request"}
 LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
 
+#: What the commands of browsers share.
+SHARED = ("attached", "browsing", "navigated", "opentabs", "synced")
 #: Who may import the browsers: their commands with what these share, consent (what is there to grant), and later the
 #: index.
 BROWSER_COMMANDS = {"history", "bookmarks", "tabs", "downloads", "reading", "consent"}
@@ -131,7 +133,7 @@ def test_imports_have_no_circle() -> None:
 @each()
 def test_only_browser_commands_reach_browsers(path: Path) -> None:
     name = module(path)
-    allowed = (name in ("attached", "browsing", "navigated", "synced") or name.startswith("browsers")
+    allowed = (name in SHARED or name.startswith("browsers")
                or name.startswith("commands.") and name.removeprefix("commands.") in BROWSER_COMMANDS)
     for dotted, line, _top in imports(path):
         assert allowed or not (own(dotted) or "").startswith("browsers"), f"{path.name}:{line}: {dotted}"
@@ -168,7 +170,7 @@ def test_only_the_frame_prints_exits_and_reads_the_environment(path: Path) -> No
     # A command, and what commands share, may hand the environment whole to a function that asks for it; it reads
     # nothing of it itself.
     handed = {id(value) for node in ast.walk(tree) if isinstance(node, ast.Call)
-              and (name in ("attached", "browsing", "navigated", "synced") or name.startswith("commands."))
+              and (name in SHARED or name.startswith("commands."))
               for value in node.args}
     for node in ast.walk(tree):
         where = f"{path.name}:{getattr(node, 'lineno', 0)}"
