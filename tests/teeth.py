@@ -154,7 +154,7 @@ NOTHING_LEAVES = (
           ("tests/unit/test_child.py::test_a_program_that_anybody_can_change_is_passed_over",)),
     Guard("a debugging port is one of the loopback, as a literal", _PORTS,
           r"""re.compile(r"(127\.0\.0\.1|\[::1\]):""", r"""re.compile(r"([^:]+|\[.*\]):""",
-          (_CDP_TESTS + "test_no_other_address",)),
+          (_CDP_TESTS + "test_no_other_address[localhost:9222]",)),
     Guard("a connection leads where it was meant to", _ENDPOINT,
           "if found.getpeername()[:2] != self.address:", "if False:",
           (_CDP_TESTS + "test_a_connection_that_leads_elsewhere",)),
