@@ -84,9 +84,11 @@ def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambd
         else:
             run.report.exclude(refusal.reason, **facts(refusal))
     for refusal in narrowed.partial:
-        run.report.note(f"{label(refusal)}: {refusal.detail}")
         if request.paths:
+            run.report.say("note", f"{label(refusal)}: {refusal.detail}")
             run.report.exclude("no-consent", **facts(refusal))
+        else:
+            run.report.note(f"{label(refusal)}: {refusal.detail}")
     return held
 
 
@@ -97,7 +99,8 @@ def _skip(run: Run, refusal: Refusal) -> None:
 def _nothing(missing: list[Refusal], others: list[Refusal]) -> LspipeError:
     first = (others or missing)[0]
     if not others:
-        return NotFound(f"cannot read {label(first)}: {first.detail if first.reason == 'not-found' else 'not found'}")
+        return NotFound(f"cannot read {label(first)}: {first.detail if first.reason == 'not-found' else 'not found'}",
+                        "ls-consent list --found shows the profiles that there are" if first.profile else None)
     more = len(others) - 1
     tail = f" (and {more} more)" if more else ""
     return Precondition(message(first) + tail, first.command or "ls-consent list shows what is granted")

@@ -185,7 +185,8 @@ class _Held:
                 found.ids.update(entry["id"] for entry in corpus)
                 self._corpora.add(corpus)
         identity = row.get("id") or own_id(row)
-        document = self._places.setdefault(identity if self._by_id else place_of(row["url"]), len(self._first))
+        place = identity if self._by_id else place_of(row["url"], row.get("location"))
+        document = self._places.setdefault(place, len(self._first))
         if document == len(self._first):
             self._first.append(number)
         else:

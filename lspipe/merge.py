@@ -22,11 +22,15 @@ MOST = 2**53 - 1
 _CANONICAL = re.compile(r"https?://[a-z0-9.-]+/[^?#]+\Z")
 
 
-def place_of(url: str) -> str:
-    """What makes two urls the same result: the path of a file, else the canonical url."""
+def place_of(url: str, location: Any = None) -> str:
+    """What makes two urls the same result: the path of a file, a wiki's page among them, else the canonical url."""
     if _CANONICAL.match(url):
         return url
     from lspipe import urls
+
+    path = location.get("path") if isinstance(location, dict) and url[:6] == "qmd://" else None
+    if isinstance(path, str) and path[:1] == "/":
+        return "file:" + path
 
     if url[:5].lower() == "file:":
         try:

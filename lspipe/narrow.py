@@ -193,7 +193,8 @@ def narrow(grants: Sequence[Grant], request: Request) -> Narrowed:
         found = Narrowed()
     if found.allowed or found.refused:
         return found
-    return Narrowed(refused=(_refusal(request, "no grant"),))
+    # What pages show is asked for by the tabs source, which may well be granted.
+    return Narrowed(refused=(_refusal(request, "no grant of tab-text" if request.data == "tab-text" else "no grant"),))
 
 
 def _profiles(usable: list[Grant], idle: list[Grant], others: list[Grant], request: Request) -> Narrowed:

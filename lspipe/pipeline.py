@@ -187,7 +187,8 @@ class Pipeline:
             _close_all_but({0, 1, 2, report, *keep})
             resource.enter(group=False)
             os.environ[ledger.TOKEN] = self.run.need_ledger().token
-            code = runner.execute(tool, ["--report", f"/dev/fd/{report}", *argv])
+            log = ["--log=json"] if self.run.report.log_json else []
+            code = runner.execute(tool, ["--report", f"/dev/fd/{report}", *log, *argv])
             if code < 0:
                 signal.signal(-code, signal.SIG_DFL)
                 os.kill(os.getpid(), -code)

@@ -9,7 +9,7 @@ _SOURCE_CELLS = 9
 
 
 def place(row: Row) -> str:
-    """Where the result is, short: host and path of a page, path and line of a file."""
+    """Where the result is, short: host, path and query of a page, path and line of a file."""
     location = row.get("location")
     if isinstance(location, dict) and location.get("path"):
         line = location.get("line")

@@ -62,6 +62,7 @@ class Query:
     raw: bool = False
     timeout: float = DEADLINE
     max_chars: int | None = None
+    all_terms: bool = False
     require_sandbox: bool = False
 
 
@@ -155,6 +156,7 @@ def _scope(query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Nar
 def _source_argv(query: Query, name: str, scope: Sequence[str]) -> tuple[str, ...]:
     files = SOURCES[name].family == "files"
     argv = ["--words"] if files else ["--from=auto"] if name == "tabs" else []
+    argv += ["--all-terms"] if query.all_terms else []
     argv += [f"--limit={max(PER_SOURCE, query.limit)}", *_clock(query)]
     if query.since is not None:
         argv.append(f"--since={when.rfc3339(query.since)}")

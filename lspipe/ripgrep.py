@@ -76,7 +76,9 @@ def fatal(code: int, errors: str) -> LspipeError:
     if code < 0:
         return Upstream(f"rg was killed by signal {-code}", "what it had found until then is above")
     if code == 2 and errors:
-        return Usage(one_line(errors), "its syntax: https://docs.rs/regex/latest/regex/#syntax")
+        line = one_line(errors)
+        return Usage(line, "rg --type-list shows them" if "unrecognized file type" in line
+                     else "its syntax: https://docs.rs/regex/latest/regex/#syntax")
     return Upstream(f"rg ended with {code}" + (f": {one_line(errors)}" if errors else ""), "see: rg --version")
 
 

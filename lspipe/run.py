@@ -87,3 +87,10 @@ class Run:
             self.writer.write(data)
         except BrokenPipeError:
             raise ReaderLeft from None
+
+    def flush(self) -> None:
+        """Send what was written."""
+        try:
+            self.writer.flush()
+        except BrokenPipeError:
+            raise ReaderLeft from None

@@ -205,7 +205,7 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
 
         for answer in probe.probe(rules(run)):
             run.write(stream.dumps(answer))
-        run.writer.flush()
+        run.flush()
         return
     wrong = tool.judge(run.options) if tool.judge is not None else inputs.judge(tool.cli.reads)
     whole = tool.whole is not None and tool.whole(run.options)
@@ -296,25 +296,18 @@ def _pump(tool: Tool, run: Run, upstream: Iterator[Row]) -> None:
                     break
         # Whether more was held back costs one more search: only for a report that says it.
         if limit is not None and run.report.rows_out == limit and (run.options.report or run.options.stats):
-            run.writer.flush()
+            run.flush()
             more = next(found, None) is not None  # First: the generator itself may say that it is truncated.
             run.report.truncated |= more
-        _flush(run)
+        run.flush()
     except LspipeError:
         with contextlib.suppress(WriteFailed, ReaderLeft):
-            _flush(run)  # What was found before the trouble is not lost.
+            run.flush()  # What was found before the trouble is not lost.
         raise
     finally:
         close = getattr(found, "close", None)
         if close is not None:
             close()
-
-
-def _flush(run: Run) -> None:
-    try:
-        run.writer.flush()
-    except BrokenPipeError:
-        raise ReaderLeft from None
 
 
 def _scarce(error: Exception) -> Precondition | None:

@@ -58,11 +58,11 @@ def _host(scheme: str, authority: str | None) -> str:
 
 
 def place(url: str) -> str:
-    """What a person knows a page by: host, port and path; "" for a url without a host."""
-    scheme, authority, path, _query, _fragment = _cut(url)
+    """What a person knows a page by: host, port, path and query; "" for a url without a host."""
+    scheme, authority, path, query, _fragment = _cut(url)
     name = _host(scheme, authority)
     port = _authority(authority or "")[2]
-    return name + port + ("" if path == "/" else path) if name else ""
+    return name + port + ("" if path == "/" and not query else path) + query if name else ""
 
 
 def host(url: str) -> str:

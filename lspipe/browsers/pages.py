@@ -223,6 +223,12 @@ class History:
         found = {row[0]: self._page(row, newest.get(row[0])) for row in self.cursor.among(ids, sql)}
         return [found[number] for number in ids if number in found and found[number].url]
 
+    def newest(self, ids: Sequence[int]) -> int | None:
+        """When any of these pages was visited last, in scope; None where no such time is known."""
+        newest = self._newest(ids)
+        times = (self.layout.decode(newest[page][0], self.wanted.now)[0] for page in ids if page in newest)
+        return max((time for time in times if time is not None), default=None)
+
     def _page(self, row: Sequence[Any], newest: tuple[Any, Any, Any] | None) -> Page:
         number, raw_url, length, raw_title, raw_text, count, last = row
         url, odd_url = decoded(raw_url)

@@ -66,7 +66,7 @@ def often(
 ) -> Row:
     """The row of a page that was visited often, or of a site; `narrow` says that only visits in scope were counted.
 
-    A site's row has its root for a url, its host for a title, and the time of its most visited page.
+    A site's row has its root for a url, its host for a title, and the time of its newest visit.
     """
     page = found.page
     if found.site is not None:

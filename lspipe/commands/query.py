@@ -35,6 +35,7 @@ _FILE_CAP = 1 << 20
 @click.option("--rerank/--no-rerank", default=None, help="Rerank the fused results, or leave it.")
 @click.option("--cap", multiple=True, metavar="NAME=N", help="At most N of a source or family in front.")
 @click.option("--weight", multiple=True, metavar="NAME=W", help="Weight of a source or family.")
+@click.option("--all-terms", is_flag=True, help="Only what holds every word.")
 @click.option("--fields", metavar="A,B.C", help="Keep these fields, dotted; id always stays.")
 @click.option("--public", is_flag=True, help="Ask and print only what was granted as public.")
 @click.option("--raw", is_flag=True, help="Do not hide secrets in urls, titles and texts.")
@@ -60,7 +61,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     granted = consent.load(paths.config_home())
     run.report.consent_file = granted.file
     planned = request.plan(query, granted.grants)
-    if not planned.plan.sources and opts.form != "plan":
+    if not planned.plan.sources:
         # One that has ended, or is for somebody else, says more than one that never was.
         first = next((one for one in planned.refused if one.detail != "no grant"), planned.refused[0])
         raise Precondition(f"no source may be asked: {first.source}: {first.detail} ({granted.note or granted.file})",
@@ -105,7 +106,7 @@ def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
         rerank=opts.rerank if opts.rerank is not None else asked.get("rerank", True),
         fields=render.split_fields(opts.fields) or tuple(asked.get("output_schema", ())),
         caps=request.pairs(opts.cap, "--cap", int), weights=request.pairs(opts.weight, "--weight", float),
-        public=opts.public, raw=opts.raw,
+        public=opts.public, raw=opts.raw, all_terms=opts.all_terms,
         timeout=opts.timeout if opts.timeout is not None else request.DEADLINE,
         max_chars=opts.max_chars, require_sandbox=opts.require_sandbox,
     )
@@ -183,7 +184,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
         yield stream.dumps_pretty(answer)
         return
     yield from _list(opts, query, found, run)
-    run.writer.flush()
+    run.flush()
     _footer(line, planned, run)
 
 
@@ -232,6 +233,8 @@ def _redactions(line: pipeline.Pipeline) -> dict[str, int]:
 def _none_answered(reasons: list[str]) -> LspipeError:
     if set(reasons) == {"no-consent"}:
         return Precondition("no source may be asked", "ls-consent list shows what is granted")
+    if set(reasons) == {"not-found"}:
+        return NotFound("what was named is in no source", "ls-consent list --found shows the profiles that there are")
     if set(reasons) == {"late"}:
         return Deadline("time was over before there was a row", "give it more: --timeout 60s")
     return Upstream("every source failed")

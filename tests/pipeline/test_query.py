@@ -34,6 +34,7 @@ PATIENT = ("--timeout", "50s")
     (), ("--since", "3d"), ("--since", "2d", "--until", "yesterday"), ("--no-rerank",), ("-n", "2"),
     ("--fields", "title,provenance.browser"), ("--cap", "history=1", "--weight", "files=2"), ("--source", "files"),
     ("--path", "notes/rust"), ("--profile", "chromium"), ("--max-chars", "0"), ("--public",),
+    ("--all-terms",),
 ], ids=" ".join)
 def test_the_plan_gives_the_same_rows(home: Home, more: tuple[str, ...]) -> None:
     args = [*more, *PATIENT, "--now", support.NOW, "--", "async cancellation"]
@@ -384,13 +385,15 @@ def test_the_plan_gives_the_same_rows_of_a_wiki(wiki: Home, more: tuple[str, ...
     rows = wiki.run("ls-query", "--jsonl", *args)
     plan = wiki.run("ls-query", "--plan", *args)
     assert rows.code == plan.code == 0, rows.err + plan.err
-    assert any(row["source"] == "wiki" for row in rows.rows)
+    # A page that ls-rg found, too, is one result of both.
+    pages = {row["location"]["path"] for row in rows.rows if "wiki" in (row["source"], *row["meta"].get("sources", ()))}
+    assert pages
     assert wiki.bash(plan.out).stdout == rows.out
     if "--public" in more:
         assert b"--collection=notes" in plan.out or b"ls-qmd" in plan.out
         assert all(row["provenance"]["private"] is False for row in rows.rows)
     if "--path" in more:
-        assert {row["url"] for row in rows.rows if row["source"] == "wiki"} == {"qmd://notes/rust/cancellation.md"}
+        assert pages == {str(wiki.home / "notes/rust/cancellation.md")}
 
 
 def test_a_wiki_that_cannot_be_asked_does_not_hide_the_rest(wiki: Home) -> None:
@@ -423,3 +426,31 @@ def test_a_number_that_a_stage_would_refuse_is_refused_before_one_is_started(hom
         done = home.run("ls-query", option, form, "async")
         assert (done.code, done.out) == (2, b"")
         assert done.err.startswith(b"ls-query: "), done.err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--jsonl"], ["--plan"]], ids=str)
+def test_a_reader_that_left_is_an_ordinary_end_in_every_form(home: Home, form: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = home.run("ls-query", *PATIENT, *form, "--", "async cancellation", stdout=writer)
+    finally:
+        os.close(writer)
+    assert done.code == 0 and b"error" not in done.err, done.err
+
+
+def test_every_word_where_that_is_asked_for(home: Home) -> None:
+    rows = home.run("ls-query", "--jsonl", *PATIENT, "--all-terms", "--", "async cancellation").rows
+    assert rows and all(row["matched_terms"] == ["async", "cancellation"] for row in rows)
+
+
+def test_what_was_named_and_is_nowhere(home: Home) -> None:
+    """Every line is JSON where that is asked for, those of the stages, too."""
+    done = home.run("ls-query", "--log", "json", "--source", "history", "--profile", "nonesuch", "--", "async")
+    assert done.code == 3, done.err
+    assert {orjson.loads(line)["level"] for line in done.err.splitlines()} >= {"error"}
+
+
+def test_a_plan_of_nothing_is_none(home: Home) -> None:
+    done = home.run("ls-query", "--plan", "--public", "--", "async")
+    assert done.code == 5 and done.out == b""

@@ -260,6 +260,18 @@ def test_the_short_way_to_a_place_is_the_canonical_form(url: str) -> None:
     assert merge.place_of(url) == urls.canonical(url)
 
 
+def test_a_page_of_a_wiki_and_the_file_that_it_is_are_one_result() -> None:
+    place = {"path": "/home/ada/notes/a b.md"}
+    rows = [{"source": "wiki", "url": "qmd://notes/a-b.md", "rank": 1, "location": {**place, "line": 3}},
+            {"source": "files", "url": "file:///home/ada/notes/a%20b.md", "rank": 1, "location": {**place, "line": 7}},
+            {"source": "wiki", "url": "qmd://notes/gone.md", "rank": 2, "location": {}},
+            {"source": "own", "url": "https://x.test/", "rank": 2, "location": place}]
+    found = fused(rows)
+    assert len(found) == 3
+    both = next(item for item in found if len(item["meta"].get("sources", ())) == 2)
+    assert both["meta"]["sources"] == ["files", "wiki"]
+
+
 # Corpus figures
 
 

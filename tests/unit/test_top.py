@@ -66,6 +66,7 @@ def test_the_most_visited_sites(one: Home) -> None:
     first = one.run("ls-history", *NOW, "--sites", "-n", "1").rows
     assert len(first) == 1 and first[0]["title"] == "a.test"
     assert first[0]["meta"]["visit_count"] == 8 and first[0]["meta"]["pages"] == 2
+    assert first[0]["accessed_at"] == "2026-07-21T12:00:00.000000Z"  # Of the page that was visited less, but lately.
     assert found(one, "--sites", "needle", "--since", "3d12h") == [("a.test/", 5), ("b.test:81/", 1)]
 
 
