@@ -18,6 +18,8 @@ MOST = 10**9
 LONGEST = 2_000_000.0
 #: No config.toml is larger, in bytes.
 _CONFIG = 1 << 20
+#: No more full stops are in it: what tomllib does with a key of many parts takes time by the square of them.
+_DOTS = 2000
 
 
 class Print(Exception):
@@ -208,6 +210,8 @@ def defaults(command: Command, argv: Sequence[str]) -> dict[str, Any]:
             data = file.read(_CONFIG + 1)
         if len(data) > _CONFIG:
             raise ValueError(f"larger than {_CONFIG} bytes")
+        if data.count(b".") > _DOTS:
+            raise ValueError(f"more than {_DOTS} dots")
         tables = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # tomllib's own error, and that of decode(), are ValueErrors.
         why = "nested too deep" if isinstance(error, RecursionError) else str(error)

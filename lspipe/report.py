@@ -97,7 +97,11 @@ class Report:
             "sandbox": self.sandbox, "consent_file": self.consent_file, "registered": self.registered,
             "counts": dict(sorted(self.counts.items())), "notes": self.notes,
         }
-        return {key: _texts(value) for key, value in facts.items()}
+        return {key: _texts(value) for key, value in {**facts, **self.quoted()}.items()}
+
+    def quoted(self) -> dict[str, Any]:
+        """`skipped` and `notes` without secrets: they may quote an argument, or a name in a folder."""
+        return {"skipped": _without_secrets(self.skipped), "notes": _without_secrets(self.notes)}
 
     def stats_line(self, code: int) -> str:
         """The report in one line."""
@@ -122,6 +126,15 @@ def _hidden(text: str) -> str:
         return redact.text(text)[0]
     except (OSError, ImportError):  # Too few descriptors to load it: what the message quotes stays unsaid.
         return re.sub("'[^']*'|\"[^\"]*\"", "'…'", text)
+
+
+def _without_secrets(value: Any) -> Any:
+    """The same for every text in a value."""
+    if isinstance(value, str):
+        return _hidden(value)
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return {key: _without_secrets(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _text(text: str) -> str:

@@ -28,6 +28,10 @@ _DIRECTORY = re.compile(rf"(?:\.new-|\.old-)?({NAME.pattern})")
 _ROW = re.compile(r"(?:owner|([0-9]{1,9})(\.pid)?)\.json")
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _SHUT = os.O_CLOEXEC | os.O_NOFOLLOW
+#: The largest number that the kernel takes for a process id.
+_PID_MOST = (1 << 31) - 1
+#: Folders in each other, of which each takes a descriptor while it is cleared; what is deeper is moved up first.
+_DEEPEST = 32
 
 
 def bare(name: str) -> str | None:
@@ -147,6 +151,8 @@ def _load(path: str) -> Any:
 def _typed(row: Any, **types: Any) -> dict[str, Any]:
     if not isinstance(row, dict) or not all(isinstance(row.get(key), kind) for key, kind in types.items()):
         raise ValueError("not a row")
+    if "pid" in types and (isinstance(row["pid"], bool) or not 0 < row["pid"] <= _PID_MOST):
+        raise ValueError("no process id")
     return row
 
 
@@ -239,8 +245,17 @@ def _clear_blindly(old: str) -> bool:
 
 def _clear(folder: int, spare: Sequence[str], until: float | None) -> bool:
     """Remove all that is in an open folder but `spare`, following no link; False when time is over."""
+    while not _clear_once(folder, spare, until, folder, _DEEPEST):
+        if until is not None and time.monotonic() >= until:
+            return False
+    return True
+
+
+def _clear_once(folder: int, spare: Sequence[str], until: float | None, top: int, levels: int) -> bool:
+    """The same, but what lies more than `levels` deep goes to `top`; False where something is left to do."""
     # Who a process is goes after the row that names it: cut short in between, there must not be a row whose
     # process nobody can prove gone any more.
+    whole = True
     for name in sorted(os.listdir(folder), key=lambda name: name.endswith(".pid.json")):
         if name in spare:
             continue
@@ -255,11 +270,15 @@ def _clear(folder: int, spare: Sequence[str], until: float | None) -> bool:
                 os.chmod(name, 0o700, dir_fd=folder)
             below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _SHUT, dir_fd=folder)
             try:
-                if not _clear(below, (), until):
+                if levels == 0:
+                    whole = False
+                    for inner in os.listdir(below):
+                        os.rename(inner, f"moved-{os.urandom(8).hex()}", src_dir_fd=below, dst_dir_fd=top)
+                elif not _clear_once(below, (), until, top, levels - 1):
                     return False
             finally:
                 os.close(below)
             os.rmdir(name, dir_fd=folder)
         except FileNotFoundError:
             continue  # another one is removing it too
-    return True
+    return whole

@@ -97,14 +97,14 @@ def _row(run: Run, own: Row, **more: object) -> Row:
 
 def _own(row: Row) -> Row:
     """What a row says of its own thing; a value of a wrong type counts as none."""
-    exe, stop, age = row.get("exe"), row.get("stop"), row.get("max_age")
+    exe, stop, age, paths = row.get("exe"), row.get("stop"), row.get("max_age"), row.get("paths")
     return {
         "purpose": _text(row.get("purpose")) or "unknown", "command": _text(row.get("command")),
         "pgid": _whole(row.get("pgid")), "start_ticks": _whole(row.get("start_ticks")),
         "boot_id": _text(row.get("boot_id")), "pidns": _whole(row.get("pidns")), "port": _whole(row.get("port")),
         "exe": exe if isinstance(exe, dict) else None, "stop": stop if isinstance(stop, dict) else None,
-        "paths": [path for path in row.get("paths") or () if isinstance(path, str)],
-        "max_age": age if isinstance(age, int | float) else None,
+        "paths": [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else [],
+        "max_age": age if isinstance(age, int | float) and not isinstance(age, bool) else None,
     }
 
 
@@ -113,4 +113,4 @@ def _text(value: object) -> str | None:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -8,7 +8,7 @@ view or a container. Whatever is not what it should be counts as not there. Time
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -20,6 +20,8 @@ NAME = "StorableSidebar.json"
 MOST = 64 << 20
 FAVOURITES = "Favorites"
 _DEEPEST = 64
+#: Items between two looks at the clock.
+_STEPS = 2048
 
 Object = dict[str, Any]
 
@@ -35,9 +37,9 @@ def open_file(folder: int) -> int:
         os.close(above)
 
 
-def read(fd: int, directory: str, now: int) -> list[Bookmark]:
-    """The pins of the profile that lies in `directory`. Raises Unusable."""
-    return list(pins(parse(live.read_file(fd, NAME, MOST)), directory, now))
+def read(fd: int, directory: str, now: int, stop: Callable[[], bool] = live.never) -> list[Bookmark]:
+    """The pins of the profile that lies in `directory`. Raises Unusable, and Late where `stop` says yes."""
+    return list(pins(parse(live.read_file(fd, NAME, MOST)), directory, now, stop))
 
 
 def parse(data: bytes) -> list[Object]:
@@ -53,7 +55,9 @@ def parse(data: bytes) -> list[Object]:
     return found
 
 
-def pins(containers: Iterable[Object], directory: str, now: int) -> Iterator[Bookmark]:
+def pins(
+    containers: Iterable[Object], directory: str, now: int, stop: Callable[[], bool] = live.never,
+) -> Iterator[Bookmark]:
     """The pinned tabs of the spaces of a profile, in their order, then its favourites, each once.
 
     What does not say whose it is, in a way that is known, is nobody's.
@@ -61,24 +65,31 @@ def pins(containers: Iterable[Object], directory: str, now: int) -> Iterator[Boo
     seen: set[str] = set()
     for container in containers:
         items = dict(_named(container.get("items")))
+        inside, roots = _inside(items), set[str]()
         for number, (_, space) in enumerate(_named(container.get("spaces")), start=1):
             if _owner(space.get("profile", {"default": True})) == directory:
                 title = _text(space.get("title")) or f"Space {number}"
                 places = space.get("newContainerIDs") or space.get("containerIDs")
-                for root in (name for mark, name in _pairs(places) if _says(mark, "pinned")):
-                    yield from _below(items, root, (title,), title, now, seen)
+                for root in (name for mark, name in _pairs(places) if _says(mark, "pinned") and name not in roots):
+                    roots.add(root)  # What is below it is listed once, whoever names it.
+                    yield from _below(items, inside, root, (title,), title, now, seen, stop)
         favourites = [name for mark, name in _pairs(container.get("topAppsContainerIDs")) if _owner(mark) == directory]
         favourites += [name for name, one in items.items() if _owner(_dict(_dict(_dict(_dict(one.get("data")).get(
             "itemContainer")).get("containerType")).get("topApps")).get("_0")) == directory]
         for root in dict.fromkeys(favourites):
-            yield from _below(items, root, (FAVOURITES,), None, now, seen)
+            yield from _below(items, inside, root, (FAVOURITES,), None, now, seen, stop)
 
 
 def _below(
-    items: dict[str, Object], root: str, path: tuple[str, ...], space: str | None, now: int, seen: set[str],
+    items: dict[str, Object], inside: Mapping[str, list[str]], root: str, path: tuple[str, ...], space: str | None,
+    now: int, seen: set[str], stop: Callable[[], bool],
 ) -> Iterator[Bookmark]:
-    stack = [(name, path) for name in reversed(_children(items, root))]
+    stack = [(name, path) for name in reversed(_children(items, inside, root))]
+    steps = 0
     while stack:
+        steps += 1
+        if not steps % _STEPS and stop():
+            raise live.Late
         name, folder = stack.pop()
         item = items.get(name)
         if item is None or name in seen:
@@ -94,14 +105,24 @@ def _below(
         elif len(folder) < _DEEPEST:
             title = title or _text(_dict(data.get("tabGroup")).get("title"))
             inner = folder if "splitView" in data or "itemContainer" in data or title is None else (*folder, title)
-            stack.extend((child, inner) for child in reversed(_children(items, name)))
+            stack.extend((child, inner) for child in reversed(_children(items, inside, name)))
 
 
-def _children(items: dict[str, Object], name: str) -> list[str]:
+def _inside(items: dict[str, Object]) -> dict[str, list[str]]:
+    """The names of the items that name each as their parent."""
+    found: dict[str, list[str]] = {}
+    for key, one in items.items():
+        parent = one.get("parentID")
+        if isinstance(parent, str):
+            found.setdefault(parent, []).append(key)
+    return found
+
+
+def _children(items: dict[str, Object], inside: Mapping[str, list[str]], name: str) -> list[str]:
     listed = _dict(items.get(name)).get("childrenIds")
     if isinstance(listed, list):
         return [one for one in listed if isinstance(one, str)]
-    return [key for key, one in items.items() if one.get("parentID") == name]
+    return inside.get(name, [])
 
 
 def _owner(profile: object) -> str | None:

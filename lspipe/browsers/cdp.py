@@ -22,7 +22,9 @@ T = TypeVar("T")
 Params = dict[str, Any]
 
 #: No answer is larger, in bytes: that of a thousand tabs has half a mebibyte. All of them together are counted too.
-ANSWER_MOST, MOST = 64 << 20, 256 << 20
+ANSWER_MOST, MOST = 16 << 20, 256 << 20
+#: Characters of a title that are searched; a browser keeps 4096.
+_TITLE = 1 << 16
 #: Seconds for one page, from when it was attached to.
 EACH = 3.0
 _GOODBYE = 0.1
@@ -206,7 +208,7 @@ def listed(session: Session) -> Listed:
             continue
         number, url, title = (info.get(key) for key in ("targetId", "url", "title"))
         if isinstance(number, str) and isinstance(url, str) and number and url:
-            pages.append(Page(number, url, title if isinstance(title, str) else ""))
+            pages.append(Page(number, url, title[:_TITLE] if isinstance(title, str) else ""))
     return Listed(sorted(pages, key=lambda page: (page.url, page.title, page.id)), elsewhere)
 
 

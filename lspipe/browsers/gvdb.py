@@ -18,6 +18,8 @@ _NONE = 0xFFFFFFFF
 _BLOOM = (1 << 27) - 1
 #: Keys are joined from their parents: one that is longer, or that has more of them, is no url.
 _LONGEST, _DEEPEST = 1 << 20, 64
+#: What a part of a key takes at least of the room that all keys have.
+_PART = 32
 
 
 class Bad(Exception):
@@ -57,7 +59,7 @@ class Table:
                 parts.append((above, size))
                 length += size
                 steps += 1
-            room -= length
+            room -= length + _PART * len(parts)
             if room < 0:
                 raise Bad("its keys have no end")
             if parent != _NONE or length > _LONGEST or any(at + size > len(self._data) for at, size in parts):

@@ -51,4 +51,5 @@ def _read(page: Page) -> Generator[tuple[str, Params], Params, PageText | Outcom
     value = answer["result"]["value"]
     if value["state"] == "loading" or (value["url"] == "about:blank" != page.url):
         return Outcome("loading")
-    return PageText("ok", str(value["text"]), str(value["selection"]))
+    # The script cuts them, but it is the browser that says so.
+    return PageText("ok", str(value["text"])[:SEARCHED], str(value["selection"])[:SELECTED])

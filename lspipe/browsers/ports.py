@@ -30,6 +30,8 @@ _ADDRESS = re.compile(r"(127\.0\.0\.1|\[::1\]):([1-9][0-9]{0,4})\Z")
 _LISTENS = "0A"
 #: What a browser has open in each profile that it has loaded, and nowhere else.
 _OPEN_IN_ALL = frozenset({"History", "Favicons", "Web Data", "Login Data", "Local Storage", "Sync Data"})
+#: Those of them that are files.
+_DATABASES = ("/History", "/Favicons", "/Web Data", "/Login Data")
 #: Of each table: the address, every address, and what a socket of both families has for the IPv4 one.
 _TABLES = {
     "127.0.0.1": (("/proc/net/tcp", "0100007F"), ("/proc/net/tcp6", "0000000000000000FFFF00000100007F"),
@@ -49,7 +51,10 @@ class Address(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """The process that listens on a port, and the directories beside the profile in which it has files open."""
+    """The process that listens on a port, and the directories beside the profile in which it has files open.
+
+    A profile that lies elsewhere, behind a link, has its whole path for a name.
+    """
 
     pid: int
     loaded: frozenset[str]
@@ -114,15 +119,18 @@ def is_root(folder: int) -> bool:
 
 
 def listening(address: Address) -> set[str]:
-    """What a descriptor of our sockets that listen there is called; the most exact address alone."""
+    """What a descriptor of our sockets that listen there is called; the most exact address alone.
+
+    Nothing where another user listens at an address that is as exact or more so: it is he who would be connected to.
+    """
     for table, host in _TABLES[address.host]:
         # Remote address, state, queues, timers, retransmissions, owner, timeout, inode.
-        line = re.compile(rf"(?m)^ *\d+: {host}:{address.port:04X} \S+ {_LISTENS} \S+ \S+ \S+ +{os.geteuid()} +\d+"
-                          r" (\d+) ")
+        line = re.compile(rf"(?m)^ *\d+: {host}:{address.port:04X} \S+ {_LISTENS} \S+ \S+ \S+ +(\d+) +\d+ (\d+) ")
         with suppress(OSError), open(table, encoding="ascii") as file:
-            found = {f"socket:[{inode}]" for inode in line.findall(file.read())}
+            found = line.findall(file.read())
             if found:
-                return found
+                ours = all(int(user) == os.geteuid() for user, _ in found)
+                return {f"socket:[{inode}]" for _, inode in found} if ours else set()
     return set()
 
 
@@ -151,10 +159,13 @@ def _open_files(pid: int) -> set[str]:
 
 def _profiles(links: set[str], above: str, root: int) -> frozenset[str]:
     """The profiles in which these files are; a new one has none yet of the files that make a directory one."""
+    # A directory that is a link, or was one when the browser opened it: it is no less a profile.
+    elsewhere = {os.path.dirname(link) for link in links if link.endswith(_DATABASES) and not link.startswith(above)}
     below = [link[len(above):].split("/") for link in links if link.startswith(above)]
     below = [parts if len(parts) > 1 and parts[0] not in _OPEN_IN_ALL else [ITSELF, *parts] for parts in below]
-    return frozenset(parts[0] for parts in below if parts[0] not in profiles.NOT_A_PERSON
-                     and (parts[1] in _OPEN_IN_ALL or (parts[0] != ITSELF and _is_profile(root, parts[0]))))
+    found = frozenset(parts[0] for parts in below if parts[0] not in profiles.NOT_A_PERSON
+                      and (parts[1] in _OPEN_IN_ALL or (parts[0] != ITSELF and _is_profile(root, parts[0]))))
+    return found | elsewhere if found else found
 
 
 def _is_profile(root: int, name: str) -> bool:

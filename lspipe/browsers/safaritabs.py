@@ -17,12 +17,14 @@ from lspipe.browsers.safari import DEFAULT, Stop
 from lspipe.browsers.syncedtabs import Synced
 from lspipe.browsers.tab import Device, Entry, Group, Tab
 from lspipe.confine import columns
-from lspipe.live import Unusable, never
+from lspipe.live import Late, Unusable, never
 
 TABLES = ("bookmarks", "windows", "windows_tab_groups", "windows_unnamed_tab_groups")
 _FOLDER, _PROFILE = 1, 2
 _ROOT = 0
 _DEEPEST = 50
+#: Tabs of all windows: thousands of windows can claim to show the same thousands of tabs.
+_TABS = 100_000
 _BLOB = 1 << 20
 _WINDOWS = ("id", "uuid", "active_tab_group_id", "active_profile_id", "local_tab_group_id", "private_tab_group_id",
             "is_last_session", "date_closed", "extra_attributes")
@@ -61,7 +63,9 @@ def tabs(conn: sqlite3.Connection, folder: str, now: int) -> tuple[list[Tab], li
             found.append(window)
         nobodys += own is None
     listed: list[Tab] = []
+    looked_at = 0
     for number, window in enumerate(found, start=1):
+        looked_at = _counted(looked_at + store.size(window), "SafariTabs.db")
         listed += store.tabs(window, number, now)
     notes = _notes(unclear)
     if nobodys:
@@ -69,6 +73,12 @@ def tabs(conn: sqlite3.Connection, folder: str, now: int) -> tuple[list[Tab], li
     if cursor.damaged:
         raise Unusable("failed", "a part of 'SafariTabs.db' is damaged")
     return listed, notes
+
+
+def _counted(tabs: int, name: str) -> int:
+    if tabs > _TABS:
+        raise Unusable("failed", f"'{name}' has more than {_TABS} tabs")
+    return tabs
 
 
 def _notes(unclear: int) -> list[str]:
@@ -101,6 +111,7 @@ def cloud_tabs(conn: sqlite3.Connection, now: int) -> Synced:
         number, index = (number, index + 1) if device == last else (number + 1, 0)
         last = device
         if as_text(url) and device in listed:
+            _counted(len(found) + 1, "CloudTabs.db")
             at, quality = (None, "missing") if not seen else when.from_mac(seen, now)
             found.append(Tab(Entry(as_text(url), as_text(title) or None), window=number, index=index,
                              pinned=pinned == 1, key=as_text(key) or None, last_active=at, quality=quality,
@@ -202,6 +213,10 @@ class _Store:
     def _is_me(self, profile: int | None) -> bool:
         return self._default if profile is None else profile == self._own
 
+    def size(self, window: Row) -> int:
+        """How many rows of tabs its active group has."""
+        return len(self._children.get(window["active_tab_group_id"], ()))
+
     def tabs(self, window: Row, number: int, now: int) -> Iterator[Tab]:
         """The tabs of a window's active group."""
         group = window["active_tab_group_id"]
@@ -241,14 +256,17 @@ def last_session(data: bytes, name: str, now: int, stop: Stop = never) -> tuple[
     if not isinstance(windows, list):
         raise Unusable("failed", f"'{name}' has no windows: another format")
     listed: list[Tab] = []
-    number = unclear = 0
+    number = unclear = looked_at = 0
     for window in map(plist.dictionary, windows):
+        if stop():
+            raise Late
         if window.get("IsPrivateWindow") is not False:
             unclear += window.get("IsPrivateWindow") is not True
             continue
         number += 1
-        chosen = window.get("SelectedTabIndex")
-        for index, one in enumerate(map(plist.dictionary, plist.array(window.get("TabStates")))):
+        chosen, states = window.get("SelectedTabIndex"), plist.array(window.get("TabStates"))
+        looked_at = _counted(looked_at + len(states), name)
+        for index, one in enumerate(map(plist.dictionary, states)):
             url = plist.text(one.get("TabURL"))
             if url:
                 seen = one.get("LastVisitTime")

@@ -16,6 +16,8 @@ from lspipe.live import Unusable
 _PLACE = ("Sync Data", "LevelDB")
 #: More files than a database of this size has: 2 MiB a table.
 _FILES = 500
+#: Bytes of all of them: files with nothing in them can claim to be as long as they like.
+_MOST = 128 << 20
 
 
 def open_files(folder: int, stack: ExitStack) -> dict[str, int]:
@@ -51,4 +53,8 @@ def read(files: Mapping[str, int], prefixes: Sequence[bytes]) -> leveldb.Content
     """What open files hold under these prefixes; nothing where there is no database. Raises Unusable."""
     if not files:
         return leveldb.Contents({}, 0)
+    size = sum(os.fstat(fd).st_size for fd in files.values())
+    if size > _MOST:
+        raise Unusable("not-readable",
+                       f"'{'/'.join(_PLACE)}' has {size >> 20} MiB; at most {_MOST >> 20} MiB are read")
     return leveldb.read({name: live.read_file(fd, name, leveldb.MOST) for name, fd in files.items()}, prefixes)

@@ -162,7 +162,7 @@ def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     found: dict[str, list[Bookmark]] = {}
     for name, fd in one.files.items():
         with granted.tolerant(run, made.BOOKMARKS, one.profile, name):
-            found[name] = (arcsidebar.read(fd, os.path.basename(one.profile.path), run.now)
+            found[name] = (arcsidebar.read(fd, os.path.basename(one.profile.path), run.now, run.clock.expired)
                            if name == arcsidebar.NAME else bookmarks_json.read(fd, name, run.now))
     yield from found.get(arcsidebar.NAME, [])
     yield from bookmark.merged(found.get("Bookmarks", []), found.get("AccountBookmarks", []))

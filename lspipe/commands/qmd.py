@@ -24,7 +24,7 @@ import click
 
 from lspipe import access, child, filescope, options, paths, qmd, qmdprogram, row, runner
 from lspipe.exits import Deadline, NotFound, Precondition, Upstream, Usage
-from lspipe.narrow import Request, Scope
+from lspipe.narrow import Request, Scope, plain_path, within
 from lspipe.row import Row
 from lspipe.words import Field, Matcher, Query, Term
 
@@ -270,7 +270,9 @@ def _rows(opts: SimpleNamespace, search: Search, parts: "list[qmdindex.Part]", t
             matched = match.terms if match else ()
         where: dict[str, Any] = {} if line is None else {"line": line}
         home = homes[hit.collection]
-        if home is not None and os.path.lexists(path := os.path.join(home, hit.path)):
+        # A path of the index that leads out of its collection is no file of it.
+        if (home is not None and plain_path(path := os.path.join(home, hit.path)) is not None
+                and within(path, home) and os.path.lexists(path)):
             where = {"path": path, **where}
         found: Row = {
             "id": row.identify("wiki", None, None, hit.url), "query_id": run.report.query_id, "query": query.text,

@@ -262,7 +262,7 @@ _WORDS = ("no-consent", "not-found", "not-readable", "encrypted", "failed", "lat
 
 def _excluded(run: runner.Run) -> list[dict[str, Any]]:
     found = []
-    for skipped in run.report.skipped:
+    for skipped in run.report.quoted()["skipped"]:
         reason = skipped["reason"]
         found.append({
             "source": skipped.get("source") or "query", "browser": skipped.get("browser"),
@@ -315,7 +315,7 @@ def _envelope(
         "privacy": {"excluded_sources": _excluded(run), "redactions": _redactions(line).get("redactions")},
         "timing_ms": _timing(line, plan_ms),
         "sandbox": run.report.sandbox,
-        "notes": run.report.notes,
+        "notes": run.report.quoted()["notes"],
     }
     if not schema.checker("envelope")(answer):
         raise LspipeError(f"made an envelope that is none: {schema.reason('envelope', answer)}")

@@ -496,6 +496,16 @@ def test_what_would_take_a_search_for_ever(bare: Home) -> None:
 # Threat 28: what was planted where we write
 
 
+def test_a_setting_whose_name_has_parts_without_end(home: Home) -> None:
+    file = home.config / "config.toml"
+    for text in (".".join(["a"] * 200_000) + " = 1", f"a = {{{'.'.join(['a'] * 200_000)} = 1}}"):
+        file.write_text(text)
+        file.chmod(0o600)
+        done = limits.measured(support.command("ls-query", "async"), home)
+        assert done.code == 5 and b"dots" in done.err, done
+        clear(done, "ls-query")
+
+
 def test_a_link_where_consent_is_written(home: Home) -> None:
     victim = home.home / "victim"
     victim.write_text("mine\n")

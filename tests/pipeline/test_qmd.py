@@ -187,6 +187,15 @@ def test_fewer_words_where_no_page_holds_all(place: support.Home, query: str, as
     assert found(place, query, "--all-terms") == []
 
 
+def test_a_path_that_leads_out_of_its_collection_is_no_file_of_it(place: support.Home) -> None:
+    base = sqlite3.connect(place.home / ".cache/qmd/index.sqlite")
+    base.execute("UPDATE documents SET path = ? WHERE path = 'long.md'", ("../" * 30 + "etc/passwd",))
+    base.commit()
+    base.close()
+    one, = found(place, "faraway")
+    assert one["location"] == {"line": 503}
+
+
 def test_a_limit_and_what_it_held_back(place: support.Home) -> None:
     report = place.root / "report"
     whole = found(place, "group3", "--max-chars", "0")

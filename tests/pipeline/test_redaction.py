@@ -155,6 +155,18 @@ def test_messages_hide_what_rows_and_arguments_hold(home: Home, name: str) -> No
             assert secret not in done.err + report.read_bytes()
 
 
+@pytest.mark.parametrize("args", [
+    ("ls-rg", "async", "nowhere/KEY"), ("ls-history", "--profile", "KEY"),
+    ("ls-query", "--json", "--profile", "chromium/KEY", "async")],
+    ids=lambda args: args[0])
+def test_reports_and_envelopes_hide_what_they_quote(home: Home, args: tuple[str, ...]) -> None:
+    key, report = "ghp_" + TOKEN + TOKEN[:16], home.root / "report.json"
+    done = home.run(*(arg.replace("KEY", key) for arg in args), "--report", str(report))
+    assert done.code in (3, 4, 7), done
+    assert json.loads(report.read_bytes())["skipped"] and b"REDACTED" in report.read_bytes()
+    assert key.encode() not in done.out + done.err + report.read_bytes()
+
+
 def test_a_row_never_grows_beyond_what_a_row_may_be(home: Home) -> None:
     """Every value of one letter becomes a mask of eight: the row is cut, and says so."""
     row = {"source": "own", "url": "https://x.example/?token=a", "text": "https://x.example/?" + "pwd=a&" * 170_000,

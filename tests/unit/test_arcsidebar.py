@@ -10,7 +10,7 @@ from profiles import NOON, arc_folder, arc_sidebar, arc_tab
 
 from lspipe.browsers import arcsidebar
 from lspipe.browsers.bookmark import Bookmark
-from lspipe.live import Unusable
+from lspipe.live import Late, Unusable
 
 NOW = NOON + 3_600_000_000
 WORK: dict[str, Any] = {"custom": {"_0": {"directoryBasename": "Profile 1", "machineID": "m"}}}
@@ -96,3 +96,24 @@ def test_any_values_are_survived(spaces: Any, items: Any, favourites: Any) -> No
     container = {"spaces": spaces, "items": items, "topAppsContainerIDs": favourites}
     for one in arcsidebar.pins([container], "Default", NOW):
         assert one.url and one.pinned
+
+
+def test_it_takes_time_by_the_size_of_the_file_and_ends_where_time_is_over() -> None:
+    count, looks = 40_000, 0
+    names = [f"i{number}" for number in range(count)]
+    items = [part for name in names for part in (name, {"id": name, "data": {"list": {}}})]
+    for roots in (["pinned", "R"], ["pinned", "R"] * count):
+        containers = arcsidebar.parse(orjson.dumps({"sidebar": {"containers": [{
+            "spaces": ["s", {"id": "s", "newContainerIDs": roots}],
+            "items": ["R", {"id": "R", "data": {}, "childrenIds": names}, *items]}]}}))
+
+        def stop() -> bool:
+            nonlocal looks
+            looks += 1
+            return False
+
+        looks = 0
+        assert list(arcsidebar.pins(containers, "Default", NOW, stop)) == []
+        assert 0 < looks < 2 * count / 1024
+        with pytest.raises(Late):
+            list(arcsidebar.pins(containers, "Default", NOW, lambda: True))

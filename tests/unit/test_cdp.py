@@ -116,6 +116,17 @@ def test_a_browser_that_does_not_say_what_is_private(bare: Home, profile: Path, 
         assert_fails(bare, "does not say which tabs are private")
 
 
+def test_what_a_browser_says_is_cut_here_too(bare: Home, profile: Path) -> None:
+    long = "x " * 250_000 + "needle"
+    text = {"state": "complete", "url": A, "text": long, "selection": long}
+    with Browser(profile, page(1, A, "y " * 32_768 + "needle")) as browser:
+        browser.answers |= {
+            "Target.attachToTarget": {"sessionId": "S"}, "Page.createIsolatedWorld": {"executionContextId": 1},
+            "Runtime.evaluate": {"result": {"value": text}}}
+        assert live(bare, "--text", "needle").rows == []
+        assert len(live(bare, "--text", "x").rows) == 1
+
+
 # Who listens
 
 
@@ -217,6 +228,36 @@ def test_a_profile_that_is_not_granted_is_never_shown(bare: Home, profile: Path)
         browser.targets = [page(1, "http://neither.test/")]
         done, report = reported(bare, "ls-tabs", *NOW)
         assert set(urls(done)) == {A, ON_DISK} and any("whose tabs" in note for note in report["notes"])
+
+
+def test_a_profile_behind_a_link_is_no_less_one_that_is_not_granted(bare: Home, profile: Path) -> None:
+    elsewhere, link = bare.home / "elsewhere", profile.parent / "Profile 1"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    with Browser(profile, page(1, A), loaded=[profile, link], held="History") as browser:
+        for there in (True, False):
+            assert urls(bare.run("ls-tabs", *NOW)) == [ON_DISK]
+            done = live(bare)
+            assert done.code == 5 and b"other profiles open" in done.err
+            if there:
+                link.unlink()  # The browser has it open all the same.
+    assert browser.connections == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_another_user_at_a_more_exact_address_is_not_connected_to(bare: Home, profile: Path) -> None:
+    with Browser(profile, page(1, A), host="::") as browser:
+        os.seteuid(65534)
+        try:
+            other = socket.create_server(("127.0.0.1", browser.port))
+        finally:
+            os.seteuid(0)
+        with other:
+            assert live(bare).code == 5
+            assert urls(bare.run("ls-tabs", *NOW)) == [ON_DISK]
+            other.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                other.accept()
 
 
 def test_a_profile_that_is_the_whole_folder_of_its_browser(bare: Home) -> None:

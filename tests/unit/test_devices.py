@@ -233,3 +233,16 @@ def _large(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_large, value))
     return isinstance(value, int) and not -2 ** 63 <= value < 2 ** 64
+
+
+def test_a_database_of_long_and_empty_files_is_not_read(bare: Home) -> None:
+    history(bare)
+    inner = chromium(bare) / "Sync Data/LevelDB"
+    for number in range(900, 940):
+        with open(inner / f"{number:06}.log", "wb") as file:
+            file.truncate(60 << 20)
+    bare.consent(grant(chromium(bare), data=BOTH))
+    done = bare.run("ls-tabs", *NOW, "--device", "all")
+    assert done.code == 4 and b"MiB are read" in done.err, done
+    done = bare.run("ls-history", *NOW)
+    assert done.code in (0, 7) and len(done.rows) == 4, done

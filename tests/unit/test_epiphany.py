@@ -5,6 +5,7 @@ REAL was written by GNOME Web 43.1: it had loaded three bookmarks that `epiphany
 
 import base64
 import os
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,22 @@ def test_odd_sessions() -> None:
         (A, None, False)]
     with pytest.raises(Unusable, match="more than"):
         tabs("<session><window>" + f'<embed url="{A}"/>' * 100_001 + "</window></session>")
+
+
+def test_keys_whose_parents_lead_in_a_circle_are_not_followed_for_ever() -> None:
+    count = 500_000
+    items = b"".join(struct.pack("<IIIHcxII", 0, (number + 1) % count, 0, 0, b"v", 0, 0) for number in range(count))
+    table = gvdb.Table(struct.pack("<II", 0, 0) + items, 0, 8 + len(items))
+    looks = 0
+    asked = gvdb.Table._item
+
+    def item(self: gvdb.Table, number: int) -> Any:
+        nonlocal looks
+        looks += 1
+        return asked(self, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gvdb.Table, "_item", item)
+        with pytest.raises(gvdb.Bad, match="no end"):
+            list(table.items())
+    assert looks < 10 * count

@@ -455,6 +455,35 @@ def test_rows_of_wrong_types_do_no_harm(state: Path) -> None:
     assert os.listdir(state) == []
 
 
+@pytest.mark.parametrize("change", [
+    {"1.pid.json": {"pid": 1 << 40}}, {"1.pid.json": {"pid": 1 << 63}}, {"1.pid.json": {"pid": True}},
+    {"1.json": {"paths": 5}}, {"1.json": {"max_age": False}}, {"1.pid.json": {"pgid": True, "pidns": False}},
+    {"owner.json": {"pid": 1 << 40}}, {"owner.json": {"start_ticks": False}}], ids=str)
+def test_numbers_that_are_none_stop_no_run_and_no_reaper(state: Path, change: dict[str, dict]) -> None:
+    name, _ = killed("run.add('child', 'x').live(int(subprocess.check_output([SH, '-c', 'echo $$'])))\nready()\n")
+    for file, values in change.items():
+        row = orjson.loads((state / name / file).read_bytes())
+        (state / name / file).write_bytes(orjson.dumps(row | values))
+    judge = schema.checker("ledger")
+    assert all(map(judge, listing())) and all(map(judge, reap(apply=False)))
+    ledger.sweep(60.0)
+    assert all(map(judge, reap()))
+    assert os.listdir(state) == []
+
+
+def test_folders_in_each_other_without_end_are_removed(state: Path) -> None:
+    name, _ = killed("ready()\n")
+    folder = os.open(state / name / "tmp", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("below", 0o700, dir_fd=folder)
+        below = os.open("below", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    reap()
+    assert os.listdir(state) == []
+
+
 def rewrite(state: Path, name: str, **change: object) -> None:
     file = state / name / "owner.json"
     file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), **change}))

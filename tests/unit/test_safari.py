@@ -297,6 +297,26 @@ def test_last_session_of_safari_14(bare: Home) -> None:
         (A, False, "2026-07-21T12:00:00.000000Z"), (B, True, "2026-07-21T12:00:00.000000Z")}
 
 
+def test_files_that_claim_a_million_times_their_size(bare: Home) -> None:
+    """Windows that are all the same one, with tabs that are."""
+    one = {"IsPrivateWindow": False, "TabStates": [{"TabURL": A}] * 1000}
+    safari.last_session(old(bare), *[one] * 1000)
+    safari.tabs(container(bare), [Window([Tab("Anton", A)])])
+    with sqlite3.connect(container(bare) / "SafariTabs.db") as conn:
+        group, = conn.execute("SELECT active_tab_group_id FROM windows").fetchone()
+        conn.executemany("INSERT INTO bookmarks (parent, type, title, url, order_index) VALUES (?, 0, 't', ?, 0)",
+                         [(group, A)] * 1000)
+        conn.executemany(
+            "INSERT INTO windows (active_tab_group_id, active_profile_id, local_tab_group_id, extra_attributes, uuid)"
+            " SELECT active_tab_group_id, active_profile_id, local_tab_group_id, extra_attributes, ? FROM windows"
+            " WHERE id = 1", [(f"W{number}",) for number in range(1000)])
+    conn.close()
+    for place in (old(bare), container(bare)):
+        bare.consent(grant(place))
+        done = bare.run("ls-tabs", *NOW)
+        assert done.code == 4 and b"more than 100000 tabs" in done.err, done
+
+
 def test_tabs_of_other_devices(bare: Home) -> None:
     safari.cloud_tabs(container(bare), {
         "Ada's iPhone": [Tab("Anton", A, NOON), Tab(None, B)], "Büro": [Tab("Cäsar", C)]})
