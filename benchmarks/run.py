@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("startup", "orchestration", "fusion", "history", "rg", "snss", "redact", "tabs")
+NAMES = ("startup", "orchestration", "fusion", "history", "rg", "snss", "redact", "tabs", "qmd")
 
 
 def main() -> int:
