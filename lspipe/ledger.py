@@ -21,6 +21,8 @@ from lspipe.exits import Bug, LspipeError, Precondition
 TOKEN = "LSPIPE_RUN"
 #: Kinds of resources that are processes.
 PROCESSES = frozenset({"child", "stage", "server", "browser"})
+#: Births that reapers may spoil one after the other.
+_TRIES = 30
 _ELSEWHERE = "make it writable, make room, or set LSPIPE_STATE_HOME to another folder"
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*|-[A-Za-z0-9]")
 
@@ -135,7 +137,7 @@ def register(argv0: str, option_names: Iterable[str], purpose: str, *, repo_root
     paths.ensure_dir(root)
     owner = _owner(argv0, option_names, purpose, repo_root)
     try:
-        for _ in range(3):
+        for _ in range(_TRIES):
             # A reaper may take a directory that is a breath old for a dead one: then there is another.
             with contextlib.suppress(FileNotFoundError, BlockingIOError):
                 return Run(root, *rundir.bear(root, owner))

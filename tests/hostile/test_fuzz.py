@@ -93,7 +93,9 @@ def through(name: str, argv: list[str], lines: list[bytes]) -> tuple[list[Any], 
             assert schema.checker("row")(item), schema.reason("row", item)
             assert orjson.loads(stream.dumps(item)) is not None
     written = [line for line in b"\n".join(lines).removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
-    assert run.report.rows_in + run.report.skipped_count == len(written)
+    # A row with a path that needs -0 came in, and is passed over later.
+    late = sum(one["reason"] == "control characters in a path" for one in run.report.skipped)
+    assert run.report.rows_in + run.report.skipped_count - late == len(written)
     return found, run.report.skipped_count
 
 
@@ -108,6 +110,7 @@ READERS = [("ls-fuse", []), ("ls-fuse", ["--dedupe=id", "--cap=files=1", "--weig
 @pytest.mark.parametrize(("name", "argv"), READERS, ids=lambda one: one if isinstance(one, str) else " ".join(one))
 @fuzzed()
 @given(rows=st.lists(shaped("row") | anything, max_size=6), garbage=st.none() | st.binary(max_size=40))
+@example(rows=[{"source": "own", "url": "u:", "location": {"path_b64": "L3RtcC9i/w=="}}], garbage=None)
 def test_any_json_through_every_reader(name: str, argv: list[str], rows: list[Any], garbage: bytes | None) -> None:
     lines = [as_line(row) for row in rows]
     if garbage is not None:
