@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from lspipe import __version__, stream
@@ -97,11 +98,11 @@ class Report:
             "sandbox": self.sandbox, "consent_file": self.consent_file, "registered": self.registered,
             "counts": dict(sorted(self.counts.items())), "notes": self.notes,
         }
-        return {key: _texts(value) for key, value in {**facts, **self.quoted()}.items()}
+        return {key: _each(value, _text) for key, value in {**facts, **self.quoted()}.items()}
 
     def quoted(self) -> dict[str, Any]:
         """`skipped` and `notes` without secrets: they may quote an argument, or a name in a folder."""
-        return {"skipped": _without_secrets(self.skipped), "notes": _without_secrets(self.notes)}
+        return {"skipped": _each(self.skipped, _hidden), "notes": _each(self.notes, _hidden)}
 
     def stats_line(self, code: int) -> str:
         """The report in one line."""
@@ -128,24 +129,15 @@ def _hidden(text: str) -> str:
         return re.sub("'[^']*'|\"[^\"]*\"", "'…'", text)
 
 
-def _without_secrets(value: Any) -> Any:
-    """The same for every text in a value."""
-    if isinstance(value, str):
-        return _hidden(value)
-    if isinstance(value, list):
-        return [_without_secrets(item) for item in value]
-    return {key: _without_secrets(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
 def _text(text: str) -> str:
     """Text that JSON can hold: bytes of an argument or a path that are not UTF-8 become U+FFFD."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-def _texts(value: Any) -> Any:
-    """The same for every text in a value: a folder's name, say, that is part of a note."""
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with every text in it changed: a folder's name, say, that is part of a note."""
     if isinstance(value, str):
-        return _text(value)
+        return change(value)
     if isinstance(value, list):
-        return [_texts(item) for item in value]
-    return {key: _texts(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_each(item, change) for item in value]
+    return {key: _each(item, change) for key, item in value.items()} if isinstance(value, dict) else value
