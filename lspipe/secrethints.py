@@ -42,12 +42,17 @@ def lower(text: str) -> str:
 
 
 def _token(text: str) -> bool:
-    """Whether a text holds a piece that every token of a known service has. No loop, no regex: both take longer."""
+    """Whether a text holds a piece that every token of a known service has. A character is found ten times as fast as
+    a word, so one of each piece is asked for first; a loop or a regex would take longer than all of it."""
     return (
         ("_" in text and ("_pat_" in text or "gh" in text or "k_live" in text or "k_test" in text or "npm_" in text
                           or "hf_" in text or "dop_v" in text or "whsec" in text or "shp" in text))
-        or ("-" in text and ("pat-" in text or "sk-" in text or "xox" in text or "xapp" in text or "pypi-" in text
-                             or "AGE-" in text))
-        or "eyJ" in text or "KIA" in text or "SIA" in text or "ya29" in text or "AIza" in text or "SG." in text
-        or ":A" in text
+        or ("-" in text and ("pat-" in text or "sk-" in text or "pypi-" in text
+                             or ("x" in text and ("xox" in text or "xapp" in text))
+                             or ("E-" in text and "AGE-" in text)))
+        or ("J" in text and "eyJ" in text)
+        or ("I" in text and ("KIA" in text or "SIA" in text or "AIza" in text))
+        or ("9" in text and "ya29" in text)
+        or ("G" in text and "SG." in text)
+        or ("A" in text and ":A" in text)
     )
