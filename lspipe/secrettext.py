@@ -20,6 +20,7 @@ _BARE = re.compile(r"[^\s\"'`<>,;&|]{1,512}")
 _REST = re.compile(r"[^\s\"'`<>,;&|]*")
 _CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*[(\[{]|[A-Za-z_]+(?:(?:\.|::|->)[A-Za-z_]+)+;?\Z")
 _MARKED = re.compile(r"\w[!@#$%^&*+~=]\w")
+_BEFORE = 80  # So long is the name of a setting with what stands before it.
 _MEASURE = re.compile(r"[0-9]+-[a-z]{3,}\Z")
 _COMMON = frozenset({
     "password", "passwd", "passphrase", "secret", "token", "string", "str", "text", "none", "null", "required",
@@ -149,7 +150,11 @@ def _is_shell(sep: str, text: str, start: int, end: int) -> bool:
 
 def _is_whole_line(value: str, sep: str, text: str, start: int, end: int) -> bool:
     """`name: value` and nothing else, in a text of several lines: a file of settings."""
-    line = text.rfind("\n", 0, start) + 1
-    return (sep in (":", "=") and "\n" in text and value.isascii() and len(value) >= 6
-            and not text[line:start].strip(" \t\"'-_.").strip("abcdefghijklmnopqrstuvwxyz_")
-            and (end == len(text) or text[end] == "\n"))
+    if sep not in (":", "=") or not value.isascii() or len(value) < 6 or not (end == len(text) or text[end] == "\n"):
+        return False
+    before = text[max(0, start - _BEFORE):start]  # Never the whole line: a text may be one of a megabyte.
+    cut = before.rfind("\n") + 1
+    if not cut and start > _BEFORE:
+        return False
+    return (not before[cut:].strip(" \t\"'-_.").strip("abcdefghijklmnopqrstuvwxyz_")
+            and (cut > 0 or end < len(text) or "\n" in text))
