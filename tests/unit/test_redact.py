@@ -99,7 +99,8 @@ def test_urls_that_stay(url: str) -> None:
     ("user=ada&password=tulip&x=1 sent", "user=ada&password=REDACTED&x=1 sent"),
     ("a\n  password: tulips\nb", "a\n  password: REDACTED\nb"),
     ("DB_PASSWORD=tulips make", "DB_PASSWORD=REDACTED make"),
-    ("your api key was 8f3a9cD7e6b5f4", "your api key was REDACTED"), ("run --apikey 8f3a9cD7e", "run --apikey REDACTED"),
+    ("your api key was 8f3a9cD7e6b5f4", "your api key was REDACTED"),
+    ("run --apikey 8f3a9cD7e", "run --apikey REDACTED"),
     ("curl -u=ada:tulip https://x.example/", "curl -u=ada:REDACTED https://x.example/"),
     ("verification code  123456", "verification code  REDACTED"),
     ("run --password tulips", "run --password REDACTED"), (f"run --token {SECRET}", "run --token REDACTED"),
@@ -258,7 +259,8 @@ def test_a_path_in_base64() -> None:
 @pytest.mark.parametrize("piece", ["a.", "@", "eyJ", "token=", "://", "a:", "%25", "/",
                                    ";", "&a=b", "sk-", "password: ",
                                    "-----BEGIN PRIVATE KEY-----", "cookie: ", "wifi:p:", "https://a:b@", "(S(", "\\\"",
-                                   "-u a:", "pass: abcdef ", "pass=abcdef\n ", "login a password ", "bearer ", "authorization:", "=", "0", "a", "é"])
+                                   "-u a:", "pass: abcdef ", "pass=abcdef\n ",
+                                   "login a password ", "bearer ", "authorization:", "=", "0", "a", "é"])
 def test_long_texts_take_no_square_time(piece: str) -> None:
     """One that took square time would take an hour, and the suite would show it."""
     text = piece * (200_000 // len(piece))
