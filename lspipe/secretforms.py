@@ -15,6 +15,7 @@ MASK = "REDACTED"
 RANDOM_LENGTH = 16
 _ENTROPY = 3.0  # Bits a character; 16 random hexadecimal digits have about 3.3.
 
+_NAME_END = 100
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
 #: Parameter names (letters and digits alone) whose value is a secret, whatever it looks like.
 _HARD = re.compile(
@@ -49,16 +50,23 @@ _JWT_CUT = re.compile(r"eyJ(?:hbGciOi|0eXAiOi)[A-Za-z0-9_-]{6,}(?=\.?(?:\.\.|…
 _WORD = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,8})?"
 _WORDS = re.compile(rf"{_WORD}(?:[-_.,+ /:]{_WORD})*\Z")
 _PLACEHOLDER = re.compile(
-    r"<.*|\{.*\}?|\$[A-Z_{(].*|%[({A-Z].*|\[.*|(.)\1+\Z|\.\.+\Z|…|x{3,}.*|(?:your|my|the|some)[-_ ].*|your[A-Z].*"
-    r"|" + MASK + r"\b.*", re.DOTALL)
+    r"\$[A-Z_][A-Z0-9_]*\Z|\$[{(].*|%[({].*|%[A-Z_]+%\Z|([*.…•●?#_x-])\1*\Z|x{2,}(?:[-_.]?x+)*\Z"
+    r"|your(?:[-_ ]?[A-Za-z]+)*\Z|(?:my|the|some)(?:[-_ ][A-Za-z]+)*[-_ ](?:key|token|secret|password|value|id|here)\Z"
+    r"|" + MASK + r"[^A-Za-z0-9]*\Z|[<\[{]+\Z", re.DOTALL)
+#: `<token>`, `[token]`, `{{ token }}`: in brackets, and nothing that a machine has drawn.
+_BRACKETS = re.compile(r"(?:<([^<>]*)>|\[([^\[\]]*)\]|\{+([^{}]*)\}+)\Z")
 _SAYING = frozenset({
     "true", "false", "null", "none", "nil", "yes", "no", "on", "off", "0", "1", "undefined",
 })
 
 
-@functools.lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
-    """`hard`, `soft` or `` for a parameter's name as it stands (decoded)."""
+    """`hard`, `soft` or `` for a parameter's name as it stands (decoded): by how it ends, where it is a long one."""
+    return _kind(name[-_NAME_END:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind(name: str) -> str:
     name = name.lower()
     plain = _NOT_NAME.sub("", name)
     last = _NOT_NAME.sub("", name[name.rfind(".") + 1:])  # openid.sig
@@ -69,7 +77,10 @@ def kind_of_name(name: str) -> str:
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one (`<token>`, `$TOKEN`, `****`), says yes or no, or is masked already."""
-    return not value or value.lower() in _SAYING or bool(_PLACEHOLDER.match(value))
+    if not value or value.lower() in _SAYING or _PLACEHOLDER.match(value):
+        return True
+    inside = _BRACKETS.match(value)
+    return inside is not None and is_words("".join(filter(None, inside.groups())).strip())
 
 
 def entropy(value: str) -> float:

@@ -98,14 +98,16 @@ def _assigned(text: str, low: str) -> Iterator[tuple[int, int]]:
             quoted = _QUOTED.match(text, at) or _ESCAPED.match(text, at)
             if quoted is not None:
                 start, end = quoted.span(2)
+                whole = text[start:end]
             else:
                 bare = _BARE.match(text, at)
                 if bare is None:
                     continue
-                start, end = bare.start(), bare.start() + len(bare[0].rstrip(".,:)]}…"))
+                whole = bare[0]
+                start, end = bare.start(), bare.start() + len(whole.rstrip(".,:)]}…"))
             value = text[start:end]
             sep = name["sep"] if pattern is _NAME else " "
-            if is_placeholder(value) or _CODE.match(value):
+            if is_placeholder(whole) or is_placeholder(value) or _CODE.match(value):
                 continue
             judge = _is_password if name["word"] else _is_key
             if judge(value, quoted is not None, sep, text, name.start(), end):
