@@ -28,7 +28,7 @@ import orjson
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 
-from lspipe import lexical, row, snippet, words  # noqa: E402
+from lspipe import folding, lexical, row, snippet, words  # noqa: E402
 from lspipe.fuse import K, fuse  # noqa: E402
 from lspipe.score import rerank  # noqa: E402
 
@@ -92,7 +92,7 @@ def ndcg(ranked: Sequence[str], grades: Mapping[str, int], depth: int = 10) -> f
 
 def tokens(text: str) -> list[str]:
     """Folded tokens, as lspipe cuts them."""
-    return [token.text for token in words.tokens(text)]
+    return [token.text for token in folding.tokens(text)]
 
 
 def asked(query: str) -> list[str]:

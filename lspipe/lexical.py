@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lspipe import urls, words
+from lspipe import folding, matching, urls, words
 from lspipe.row import Row
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def units(base: "sqlite3.Connection", query: words.Query, corpus: Sequence[Mappi
     found: dict[tuple[str, ...], Unit] = {}
     for number, term in enumerate(terms):
         df = sum(entry["df"].get(term.key, 0) for entry in corpus)
-        idf = words.idf(n, df) if n else 1.0
+        idf = matching.idf(n, df) if n else 1.0
         key = tuple(stems.get(number, ()))
         if key in found:
             found[key].times += 1
@@ -133,7 +133,7 @@ def _table(
 def _apart(tokens: Iterable[str]) -> str:
     """Tokens as text for FTS5; a CJK letter is a token of its own, so that a word in a run is found."""
     return " ".join(
-        " ".join(token) if not token.isascii() and any(map(words.is_cjk, token)) else token for token in tokens
+        " ".join(token) if not token.isascii() and any(map(folding.is_cjk, token)) else token for token in tokens
     )
 
 
@@ -165,12 +165,12 @@ def _fill(base: "sqlite3.Connection", rows: Iterable[Row]) -> list[int]:
             length = 0
             for text in _texts(row):
                 text = text[:READ]
-                tokens = [token.text for token in words.tokens(text)]
+                tokens = [token.text for token in folding.tokens(text)]
                 length += len(tokens) if fields else TITLE * len(tokens)
                 fields.append(_apart(tokens))
                 # `JavaScript` is cut into java and script, and is found as javascript, too.
                 known = set(tokens)
-                joined += [run for run in _RUN.findall(words.fold(text)) if run not in known]
+                joined += [run for run in _RUN.findall(folding.fold(text)) if run not in known]
             lengths.append(length)
             yield (*fields, _apart(joined))
 

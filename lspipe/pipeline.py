@@ -27,6 +27,9 @@ STAGES = {
     "ls-reading": "reading", "ls-rg": "rg", "ls-qmd": "qmd",
     "ls-fuse": "fuse", "ls-rerank": "rerank", "ls-redact": "redact", "ls-show": "show",
 }
+#: What two or more stages import when they come to it: SQLite, OpenSSL, the query language, the layout of a history.
+_SHARED = ("hashlib", "lspipe.matching", "lspipe.lexical", "lspipe.snapshot", "lspipe.browsers.layout",
+           "lspipe.browsers.ranking")
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
 _PATIENCE = 1.0
 _GRACE = 0.2
@@ -305,6 +308,8 @@ def _warm() -> None:
     from lspipe import sandbox, schema
 
     sandbox.warm()
+    for name in _SHARED:
+        importlib.import_module(name)
     if not schema.checker("row")({"source": "warm", "url": "warm:"}):
         raise Bug("the row schema refuses a row")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lspipe import urls, words
+from lspipe import folding, matching, urls, words
 from lspipe.exits import LspipeError, NotFound, Precondition, Upstream, Usage
 from lspipe.lexical import STOP
 from lspipe.words import Query, Term
@@ -90,7 +90,7 @@ def match(terms: Sequence[Term], unwanted: Sequence[Term] = ()) -> str:
 def _expression(term: Term) -> str:
     parts: list[str] = []
     for run in _RUN.findall(term.text):
-        for cjk, group in itertools.groupby(run, words.is_cjk):
+        for cjk, group in itertools.groupby(run, folding.is_cjk):
             letters = list(group)
             parts += letters if cjk else ["".join(letters)]  # qmd indexes each letter of these scripts as a word.
     return f'"{" ".join(parts)}"' + ("" if term.phrase or len(parts) > 1 else "*")
@@ -171,9 +171,9 @@ def place(hit: Hit, query: Query) -> int | None:
     qmd looks for the words as typed, quotes and all, and so takes the first line for that of a phrase.
     """
     lines = hit.body.split("\n")
-    if not hit.whole or hit.line is None or hit.line > len(lines) or words.places(lines[hit.line - 1], query):
+    if not hit.whole or hit.line is None or hit.line > len(lines) or matching.places(lines[hit.line - 1], query):
         return hit.line
-    found = words.places(hit.body, query)
+    found = matching.places(hit.body, query)
     return hit.body.count("\n", 0, found[0][0]) + 1 if found else hit.line
 
 

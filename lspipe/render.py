@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lspipe import table, urls, when, words
+from lspipe import folding, matching, table, urls, when, words
 from lspipe.row import Row
 
 _SOURCE_CELLS = 9
@@ -25,14 +25,14 @@ def title(row: Row) -> str:
 
 
 def _adds_words(snippet: str, shown: str) -> bool:
-    have = {token.text for token in words.tokens(shown)}
-    return any(token.text not in have for token in words.tokens(snippet))
+    have = {token.text for token in folding.tokens(shown)}
+    return any(token.text not in have for token in folding.tokens(snippet))
 
 
 def _painted(text: str, query: words.Query | None, color: bool) -> str:
     if not color or query is None:
         return text
-    return table.paint(text, words.spans(text, query))
+    return table.paint(text, matching.spans(text, query))
 
 
 def result(row: Row, number: int, cells: int, color: bool, now: int, query: words.Query | None) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -34,7 +34,7 @@ Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
 
 @dataclass(frozen=True)
 class Tool:
-    """One executable: its click command, its generator, and what it reaches for. Calling it runs it."""
+    """One executable: its click command, its generator, and what it reaches for. Calling it is the whole process."""
 
     cli: options.Command
     rows: Rows
@@ -56,14 +56,15 @@ class Tool:
         """The executable's name."""
         return str(self.cli.name)
 
-    def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with `argv` (default: the process's own); the exit code. Ends by the signal where one came."""
-        number = execute(self, sys.argv[1:] if argv is None else argv)
+    def __call__(self) -> NoReturn:
+        """Run with the process's arguments and end the process: with the exit code, or by the signal that came."""
+        number = execute(self, sys.argv[1:])
         if number < 0:
             signal.signal(-number, signal.SIG_DFL)
             os.kill(os.getpid(), -number)
-            return 128 - number  # Only where the signal is blocked.
-        return number
+            number = 128 - number  # Only where the signal is blocked.
+        # All is written and given back. To take the interpreter apart would be a seventh of a short run.
+        os._exit(number)
 
 
 def execute(tool: Tool, argv: Sequence[str]) -> int:

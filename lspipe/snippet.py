@@ -4,7 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from lspipe import words
+from lspipe import folding, matching, words
 
 ELLIPSIS = "…"
 
@@ -50,7 +50,7 @@ def _extends(char: str) -> bool:
 def _at_space(text: str, at: int) -> bool:
     """Where a line may break: at a space, and beside the characters of scripts that have none."""
     before, after = text[at - 1], text[at]
-    return before.isspace() or after.isspace() or words.is_cjk(before) or words.is_cjk(after)
+    return before.isspace() or after.isspace() or folding.is_cjk(before) or folding.is_cjk(after)
 
 
 def _at_word(text: str, at: int) -> bool:
@@ -101,7 +101,7 @@ def best(text: str, query: words.Query | str, limit: int = 300) -> str:
     if len(flat) <= limit:
         return flat
     room = limit - 2 * len(ELLIPSIS)
-    found = words.places(flat, query) if room > 0 else []
+    found = matching.places(flat, query) if room > 0 else []
     if not found:
         return clip(flat, limit)
     start, end = _densest(found, room)

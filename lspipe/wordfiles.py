@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lspipe import rghits, wordpatterns, words
+from lspipe import matching, rghits, wordpatterns, words
 from lspipe.filerow import FileFacts
 from lspipe.lexical import STOP
-from lspipe.words import Field, Matcher, Query, Term
+from lspipe.matching import Field, Matcher
+from lspipe.words import Query, Term
 
 #: How many lines of a file are named beside its best one, and how many characters of that are kept.
 LINES, BEST_CHARS = 20, 1000
@@ -146,7 +147,7 @@ class Ranking:
         return None if found is None else found.terms
 
     def _at_first_word(self, line: rghits.Hit) -> rghits.Hit:
-        found = words.places(line.text, self._matcher.query)
+        found = matching.places(line.text, self._matcher.query)
         return rghits.moved(line, found[0][0] if found else line.at, BEST_CHARS)
 
     def add(self, facts: FileFacts, counted: Counted) -> None:

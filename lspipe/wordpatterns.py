@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lspipe import words
+from lspipe import folding
 from lspipe.words import Term
 
 #: Where the characters live that fold to something else: to Latin letters and digits, and to any (Unicode 14 to 17).
@@ -69,7 +69,7 @@ def _forms(letters: frozenset[str]) -> _Forms:
     for character, decomposed in zip(characters, rough, strict=True):
         if letters.isdisjoint(decomposed):
             continue
-        folded = words.fold(character)
+        folded = folding.fold(character)
         if folded in single:
             single[folded].append(character)
         elif len(folded) > 1 and folded.isalnum():
@@ -77,7 +77,7 @@ def _forms(letters: frozenset[str]) -> _Forms:
     for letter, forms in single.items():
         forms += [form for form in (letter.upper(), letter.title()) if len(form) == 1]
         decomposed = unicodedata.normalize("NFD", letter)
-        if len(decomposed) > 1 and words.fold(decomposed) == letter:  # A syllable of Hangul, typed as its letters.
+        if len(decomposed) > 1 and folding.fold(decomposed) == letter:  # A syllable of Hangul, typed as its letters.
             several.setdefault(letter, []).append(decomposed)
     return _Forms(
         {letter: "".join(dict.fromkeys(forms)) for letter, forms in single.items()},
@@ -95,7 +95,7 @@ def _pattern(term: Term, forms: _Forms) -> str:
         rest += f"{_APART}*{_spelled(word[:_LETTERS], forms)}"
         if len(word) > _LETTERS:
             break
-    if words.is_cjk(first[0]):
+    if folding.is_cjk(first[0]):
         return _spelled(first, forms) + rest
     start = f"(?:^|{_APART}){_spelled(first, forms)}"
     capitals = "".join(form for form in forms.single[first[0]] if form.isupper())

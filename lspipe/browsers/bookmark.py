@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lspipe import words
+from lspipe import folding, matching
 from lspipe.browsers import ranking
 
 
@@ -23,12 +23,12 @@ class Bookmark(NamedTuple):
     workspace: str | None = None
 
 
-def fields(mark: Bookmark) -> list[words.Field]:
+def fields(mark: Bookmark) -> list[matching.Field]:
     """The searched parts of a bookmark."""
     found = ranking.fields(mark.url, mark.title or "")
     if mark.tags:
-        found.append(words.Field("tags", " ".join(mark.tags), ranking.TAGS))
-    found.append(words.Field("text", "/".join(mark.folder), ranking.FOLDER))
+        found.append(matching.Field("tags", " ".join(mark.tags), ranking.TAGS))
+    found.append(matching.Field("text", "/".join(mark.folder), ranking.FOLDER))
     return found
 
 
@@ -37,16 +37,16 @@ def in_folder(mark: Bookmark, wanted: str) -> bool:
 
     Case and accents do not count.
     """
-    names = [words.fold(name).strip() for name in mark.folder]
-    parts = [words.fold(name).strip() for name in wanted.strip("/").split("/")]
-    whole = [words.fold(wanted).strip()]  # A name may hold a slash itself.
+    names = [folding.fold(name).strip() for name in mark.folder]
+    parts = [folding.fold(name).strip() for name in wanted.strip("/").split("/")]
+    whole = [folding.fold(wanted).strip()]  # A name may hold a slash itself.
     return any(names[at:at + len(run)] == run for run in (parts, whole) for at in range(len(names)))
 
 
 def has_tag(mark: Bookmark, wanted: str, tags: bool) -> bool:
     """Whether the bookmark has this tag; where its browser has no `tags`, whether it is in a folder of that name."""
-    name = words.fold(wanted).strip()
-    return any(words.fold(one).strip() == name for one in (mark.tags if tags else mark.folder))
+    name = folding.fold(wanted).strip()
+    return any(folding.fold(one).strip() == name for one in (mark.tags if tags else mark.folder))
 
 
 def added_within(mark: Bookmark, since: int | None, until: int | None) -> bool:

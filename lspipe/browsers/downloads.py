@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lspipe import urls, when, words
+from lspipe import matching, urls, when
 from lspipe.browsers import ranking
 from lspipe.browsers.cursor import Cursor, as_text
 from lspipe.confine import columns
@@ -63,7 +63,7 @@ class Download(NamedTuple):
         return self.started if self.ended is None else self.ended
 
 
-def fields(one: Download) -> list[words.Field]:
+def fields(one: Download) -> list[matching.Field]:
     """The searched parts of a download."""
     led = " ".join(urls.url_words(url) for url in dict.fromkeys((one.page, one.referrer)) if url and url != one.url)
     return ranking.fields(one.url, one.name or "", led)

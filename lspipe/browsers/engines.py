@@ -18,26 +18,36 @@ Stop = Callable[[], bool]
 
 
 def history(engine: str) -> "tuple[Sequence[str], Callable[[sqlite3.Connection], Layout]]":
-    """(tables, what makes the layout) of an engine's history."""
-    from lspipe.browsers import chromium, epiphany, firefox, orion, safari
-
+    """(tables, what makes the layout) of an engine's history. Only that engine's reader is imported."""
     if engine == "firefox":
+        from lspipe.browsers import firefox
+
         return firefox.TABLES, firefox.layout
     if engine == "safari":
+        from lspipe.browsers import safari
+
         return safari.TABLES, safari.layout
     if engine == "orion":
+        from lspipe.browsers import orion
+
         return orion.TABLES, orion.layout
     if engine == "epiphany":
+        from lspipe.browsers import epiphany
+
         return epiphany.TABLES, epiphany.layout
+    from lspipe.browsers import chromium
+
     return chromium.TABLES, chromium.layout
 
 
 def bookmarks(engine: str, fd: int, name: str, now: int, stop: Stop) -> "Iterator[Bookmark]":
     """The bookmarks of a file of its own; Chromium's and Firefox's are read otherwise. Raises Unusable."""
-    from lspipe.browsers import epiphany, gvdb, orion, plist, safari
-
     if engine == "epiphany":
+        from lspipe.browsers import epiphany, gvdb
+
         return epiphany.bookmarks(live.read_file(fd, name, gvdb.MOST), name, now, stop)
+    from lspipe.browsers import orion, plist, safari
+
     read = safari.bookmarks if engine == "safari" else orion.bookmarks
     return read(live.read_file(fd, name, plist.MOST), name, now, stop)
 

@@ -9,7 +9,8 @@ from lspipe.browsers.granted import Granted
 from lspipe.row import Row
 
 if TYPE_CHECKING:
-    from lspipe.words import Field, Query
+    from lspipe.matching import Field
+    from lspipe.words import Query
 
 T = TypeVar("T")
 

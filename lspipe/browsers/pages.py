@@ -155,7 +155,7 @@ class History:
     # ---- which pages may hold a word
 
     def candidates(self, likes: Sequence[str] | None) -> Iterator[Candidate]:
-        """The pages in scope that may hold one of `likes` (`words.ascii_likes`); None: all of them.
+        """The pages in scope that may hold one of `likes` (`matching.ascii_likes`); None: all of them.
 
         SQL looks at ASCII text alone: what has other letters, or an encoded url, is let through.
         """

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lspipe import urls, words
+from lspipe import folding, matching, urls, words
 
 #: Title over host and path over the rest of the url. A tag was chosen by a person, as a title was.
 TITLE, HOST, PATH, REST, TAGS, FOLDER, TEXT = 1.0, 0.8, 0.7, 0.4, 1.0, 0.6, 0.4
@@ -22,11 +22,12 @@ _FOLDS = re.compile(
     "\u4e00-\u9fff\uac00-\ud7a3\U0001f300-\U0001faff]")
 
 
-def fields(url: str, title: str, text: str = "") -> list[words.Field]:
+def fields(url: str, title: str, text: str = "") -> list[matching.Field]:
     """The searched parts of a page."""
     host, path, rest = urls.word_parts(url)
-    return [words.Field("title", title, TITLE), words.Field("host", host, HOST), words.Field("path", path, PATH),
-            words.Field("url", rest, REST), words.Field("text", text, TEXT)]
+    return [matching.Field("title", title, TITLE), matching.Field("host", host, HOST),
+            matching.Field("path", path, PATH), matching.Field("url", rest, REST),
+            matching.Field("text", text, TEXT)]
 
 
 class Judge:
@@ -38,17 +39,17 @@ class Judge:
 
     def __init__(self, query: words.Query, all_terms: bool = False) -> None:
         self.query = query
-        self._match = words.Matcher(query, all_terms).match
+        self._match = matching.Matcher(query, all_terms).match
         wanted = query.wanted
         plain = not (all_terms or query.excluded or query.sites or query.excluded_sites
                      or any(term.field for term in wanted))
         #: Words that SQL may look for beforehand.
-        self.likes = words.ascii_likes(query)
+        self.likes = matching.ascii_likes(query)
         #: The words of a query so simple that ASCII text can be judged without a Matcher.
         self._simple = ([term.words[0] for term in wanted]
                         if plain and all(len(term.words) == 1 and not term.phrase and term.key.isascii()
                                          for term in wanted) else [])
-        self._alone = [] if plain else [words.Matcher(words.Query(term.text, (term,))).match for term in wanted]
+        self._alone = [] if plain else [matching.Matcher(words.Query(term.text, (term,))).match for term in wanted]
         #: How many documents matched with which strengths; without results, which terms.
         self._counts: dict[Strengths, int] = {}
 
@@ -95,7 +96,7 @@ class Judge:
                 return None
         return self(fields(url, title, text))
 
-    def __call__(self, document: Sequence[words.Field]) -> Strengths | None:
+    def __call__(self, document: Sequence[matching.Field]) -> Strengths | None:
         """The same for a document that is given in fields."""
         found = self._match(document)
         if self._alone:
@@ -115,10 +116,10 @@ class Judge:
         for word in self.likes:
             if word in low_url or word in low:
                 return True
-        folded = "" if plain else words.fold(urls.decoded(url) + " " + urls.host_forms(url)[1])
+        folded = "" if plain else folding.fold(urls.decoded(url) + " " + urls.host_forms(url)[1])
         if _FOLDS.search(shown):
             # No word holds a space, and what is ASCII between two of them has been looked at.
-            folded += " " + words.fold(" ".join([part for part in shown.split() if not part.isascii()]))
+            folded += " " + folding.fold(" ".join([part for part in shown.split() if not part.isascii()]))
         return any(word in folded for word in self.likes)
 
     @property
@@ -136,7 +137,7 @@ class Judge:
 
     def score(self, strengths: Strengths, n: int, df: dict[str, int]) -> float:
         """How much of the query is covered, rare words counting more."""
-        return round(words.coverage_score(words.Match((), strengths), self.query, n, df), 6)
+        return round(matching.coverage_score(matching.Match((), strengths), self.query, n, df), 6)
 
 
 def _is_plain(url: str, low: str) -> bool:
@@ -145,13 +146,13 @@ def _is_plain(url: str, low: str) -> bool:
 
 
 def _ascii_strength(word: str, text: str, low: str) -> float:
-    """`words.Matcher`'s rule for one word in ASCII text: a token begins at its ends, at `_`, and between aB."""
+    """`matching.Matcher`'s rule for one word in ASCII text: a token begins at its ends, at `_`, and between aB."""
     best, at, length = 0.0, low.find(word), len(low)
     while at >= 0:
         if at == 0 or not low[at - 1].isalnum() or (text[at - 1].islower() and text[at].isupper()):
             end = at + len(word)
             if end == length or not low[end].isalnum() or (text[end - 1].islower() and text[end].isupper()):
                 return 1.0
-            best = words.PREFIX
+            best = matching.PREFIX
         at = low.find(word, at + 1)
     return best

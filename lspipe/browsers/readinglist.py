@@ -7,7 +7,7 @@ The list of this machine and that of the signed-in account lie side by side. A v
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from lspipe import when, words
+from lspipe import matching, when
 from lspipe.browsers import protobuf, ranking
 
 #: Keys by where an entry comes from; behind each stands the url.
@@ -51,7 +51,7 @@ def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]
     yield from [None] * broken
 
 
-def searched(entry: Reading) -> list[words.Field]:
+def searched(entry: Reading) -> list[matching.Field]:
     """The searched parts of an entry."""
     return ranking.fields(entry.url, entry.title or "", entry.text or "")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from lspipe import words
+from lspipe import matching
 from lspipe.browsers import ranking
 from lspipe.live import Unusable
 
@@ -102,14 +102,14 @@ def is_internal(tab: Tab) -> bool:
     return tab.kind == "devtools" or is_own(tab.entry.url)
 
 
-def fields(tab: Tab, title: str | None = None, text: str = "") -> list[words.Field]:
+def fields(tab: Tab, title: str | None = None, text: str = "") -> list[matching.Field]:
     """The searched parts of a tab; `title` is one for a tab that has none itself, `text` what its page shows."""
     found = ranking.fields(tab.entry.url, tab.entry.title or title or "", text)
     if tab.group is not None and tab.group.title:
-        found.append(words.Field("tags", tab.group.title, ranking.TAGS))
+        found.append(matching.Field("tags", tab.group.title, ranking.TAGS))
     names = [name for name in (tab.container, tab.workspace, *tab.folder) if name]
     if names:
-        found.append(words.Field("text", "/".join(names), ranking.FOLDER))
+        found.append(matching.Field("text", "/".join(names), ranking.FOLDER))
     return found
 
 

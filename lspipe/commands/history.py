@@ -206,10 +206,10 @@ def _ranked(
 def _newest(
     run: runner.Run, query: "Query", max_chars: int, searched: list[tuple[Source, "History"]]
 ) -> Iterator[Row]:
-    from lspipe import words
+    from lspipe import matching
     from lspipe.browsers import matches, ranking
 
-    matcher = words.Matcher(query)
+    matcher = matching.Matcher(query)
     found = matches.newest([history for _, history in searched],
                            lambda number, url: made.history_id(searched[number][0].profile, url))
     with granted.in_time(run):

@@ -24,9 +24,10 @@ import click
 
 from lspipe import access, child, filescope, options, paths, qmd, qmdprogram, row, runner
 from lspipe.exits import Deadline, NotFound, Precondition, Upstream, Usage
+from lspipe.matching import Field, Matcher
 from lspipe.narrow import Request, Scope, plain_path, within
 from lspipe.row import Row
-from lspipe.words import Field, Matcher, Query, Term
+from lspipe.words import Query, Term
 
 if TYPE_CHECKING:
     from lspipe import qmdindex, snapshot

@@ -12,8 +12,8 @@ PACKAGE = support.ROOT / "lspipe"
 FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
-PURE = {"exits", "row", "when", "words", "urls", "merge", "fuse", "lexical", "score", "snippet", "redact", "journal",
-        "narrow", "secretforms", "secrethints", "secrettext", "secreturl"}
+PURE = {"exits", "row", "when", "folding", "words", "matching", "urls", "merge", "fuse", "lexical", "score", "snippet",
+        "redact", "journal", "narrow", "secretforms", "secrethints", "secrettext", "secreturl"}
 FRAME = {"access", "attached", "browsing", "navigated", "opentabs", "synced", "options", "run", "inputs", "runner",
          "pipeline", "request"}
 LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
@@ -32,8 +32,8 @@ NETWORK = {
 NETWORK_ALLOWED = {"sandbox", "seccomp", "landlock", "probe", "browsers.endpoint", "browsers.cdp"}
 #: pipeline: a forked stage has no exec that would give it its ledger token.
 ENVIRONMENT_ALLOWED = {"paths", "options", "runner", "child", "ledger", "pipeline"}
-#: They fork: a child must not run what its parent has registered for its end.
-EXIT_ALLOWED = {"pipeline", "ledger", "child", "probe"}
+#: They fork: a child must not run what its parent has registered for its end. runner: the end of every executable.
+EXIT_ALLOWED = {"pipeline", "ledger", "child", "probe", "runner"}
 THIRD_PARTY = {"orjson", "click", "jsonschema", "jsonschema_rs", "referencing", "psutil", "websockets",
                "more_itertools", "platformdirs"}
 

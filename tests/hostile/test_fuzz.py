@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sessions import fuzzed
 
-from lspipe import consent, inputs, options, qmd, request, runner, schema, stream, urls, words
+from lspipe import consent, inputs, matching, options, qmd, request, runner, schema, stream, urls, words
 from lspipe.exits import Exit, LspipeError
 
 LIMITS = (0, 1, -1, 2**31, 2**53 - 1, 2**53, -(2**53), 2**63, 2**64, 10**30)
@@ -148,9 +148,9 @@ def test_bytes_to_rows(data: list[bytes], cap: int) -> None:
 @given(query=st.lists(texts, max_size=5).map(" ".join), text=st.lists(texts, max_size=5).map(" ".join))
 def test_words_of_any_kind(query: str, text: str) -> None:
     parsed = words.parse(query)
-    matcher = words.Matcher(parsed)
-    matcher.match([words.Field("title", text), words.Field("url", text), words.Field("text", query)])
-    for start, end in words.spans(text, parsed):
+    matcher = matching.Matcher(parsed)
+    matcher.match([matching.Field("title", text), matching.Field("url", text), matching.Field("text", query)])
+    for start, end in matching.spans(text, parsed):
         assert 0 <= start < end <= len(text)
 
 

@@ -17,7 +17,7 @@ import support
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lspipe import rgrecords, row, schema, urls, words
+from lspipe import matching, rgrecords, row, schema, urls, words
 
 SCHEMA = schema.load("row")
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -462,8 +462,9 @@ def test_line_ends_and_encodings(place: support.Home) -> None:
 _PEAK = """
 import os, resource, sys
 sys.path.insert(0, sys.argv.pop(1))
+from lspipe import runner
 from lspipe.commands import rg
-code = rg.main(sys.argv[1:])
+code = runner.execute(rg.main, sys.argv[1:])
 os.write(2, b"%d" % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
 sys.exit(code)
 """
@@ -666,11 +667,11 @@ def test_by_words_the_files_are_those_in_which_a_line_matches(
         (tree / f"file{number}.txt").write_text(text)
     parsed = words.parse(query)
     telling = words.Query("", tuple(term for term in parsed.terms if term.key != "the") or parsed.terms)
-    matcher = words.Matcher(telling)
+    matcher = matching.Matcher(telling)
     expected: dict[str, set[int]] = {}
     df: dict[str, set[str]] = {term.key: set() for term in telling.wanted}
     for name, number, line in lines_of(tree):
-        match = matcher.match([words.Field("text", line)])
+        match = matcher.match([matching.Field("text", line)])
         if match is not None:
             expected.setdefault(name, set()).add(number)
             for term, strength in zip(telling.wanted, match.strengths, strict=True):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import DAY, HOUR, NOON, Page, Visit
 
-from lspipe import snapshot, words
+from lspipe import folding, matching, snapshot, words
 from lspipe.browsers import bookmarks_json, chromium, matches, ranking
 from lspipe.browsers import pages as reading
 from lspipe.browsers.bookmark import Bookmark, added_within, has_tag, in_folder, merged
@@ -300,8 +300,8 @@ def test_sql_and_shortcuts_find_what_a_matcher_finds(
     query = words.parse(text)
     if not query.wanted:
         return
-    matcher = words.Matcher(query, all_terms)
-    alone = {term: words.Matcher(words.Query(term.text, (term,))) for term in query.wanted}
+    matcher = matching.Matcher(query, all_terms)
+    alone = {term: matching.Matcher(words.Query(term.text, (term,))) for term in query.wanted}
     documents = [ranking.fields(url, title) for url, title in pages]
     found, n, df = hits(path, text, all_terms)
     assert sorted(found) == sorted(url for (url, _), document in zip(pages, documents, strict=True)
@@ -315,7 +315,7 @@ def test_sql_and_shortcuts_find_what_a_matcher_finds(
 def test_strengths_of_the_shortcut_are_those_of_a_matcher(title: str, url: str, terms: list[str]) -> None:
     query = words.parse(" ".join(terms))
     if query.wanted:
-        found = words.Matcher(query).match(ranking.fields(url, title))
+        found = matching.Matcher(query).match(ranking.fields(url, title))
         expected = None if found is None else found.strengths
         assert ranking.Judge(query).page(url, title, "") == expected
         assert list(ranking.Judge(query).pages([(1, url, title, "")])) == ([] if expected is None else [(1, expected)])
@@ -489,5 +489,5 @@ def test_letters_that_need_no_folding() -> None:
     """The characters that are passed over never become, or hide between, ASCII letters."""
     for code in (*range(0x80, 0xD800), *range(0xE000, 0x20000)):
         if not ranking._FOLDS.search(chr(code)):
-            folded = words.fold(chr(code))
+            folded = folding.fold(chr(code))
             assert folded and not any(char.isascii() and char.isalnum() for char in folded), hex(code)

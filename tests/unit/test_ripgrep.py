@@ -13,7 +13,19 @@ import support
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lspipe import filerow, filescope, rghits, rgrecords, ripgrep, urls, wordfiles, wordpatterns, words
+from lspipe import (
+    filerow,
+    filescope,
+    folding,
+    matching,
+    rghits,
+    rgrecords,
+    ripgrep,
+    urls,
+    wordfiles,
+    wordpatterns,
+    words,
+)
 from lspipe.exits import Precondition, Upstream, Usage
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -411,7 +423,7 @@ def rg() -> str:
     return os.path.join(folder, "rg")
 
 
-def matching(patterns: list[str], lines: list[str], tmp_path: Path) -> set[int]:
+def lines_found(patterns: list[str], lines: list[str], tmp_path: Path) -> set[int]:
     """The numbers of the lines that rg finds."""
     (tmp_path / "lines").write_bytes("".join(line + "\n" for line in lines).encode())
     done = subprocess.run([rg(), "--no-config", "--no-mmap", "-n", "-f", "-", "--", str(tmp_path / "lines")],
@@ -426,9 +438,9 @@ def test_rg_finds_every_line_that_the_words_match(tmp_path: Path, text: str, lin
     terms = [term for term in words.parse(text).terms if term.field is None]
     if not terms:
         return
-    matcher = words.Matcher(words.Query("", tuple(term._replace(exclude=False) for term in terms)))
-    expected = {at for at, line in enumerate(lines) if matcher.match([words.Field("text", line)])}
-    assert expected <= matching(wordpatterns.patterns(terms), lines, tmp_path)
+    matcher = matching.Matcher(words.Query("", tuple(term._replace(exclude=False) for term in terms)))
+    expected = {at for at, line in enumerate(lines) if matcher.match([matching.Field("text", line)])}
+    assert expected <= lines_found(wordpatterns.patterns(terms), lines, tmp_path)
 
 
 @FEW
@@ -437,10 +449,10 @@ def test_rg_finds_every_line_that_one_of_very_many_words_matches(tmp_path: Path,
     terms = [term for term in words.parse(text).terms if term.field is None]
     if not terms:
         return
-    matcher = words.Matcher(words.Query("", tuple(term._replace(exclude=False) for term in terms)))
-    expected = {at for at, line in enumerate(lines) if matcher.match([words.Field("text", line)])}
+    matcher = matching.Matcher(words.Query("", tuple(term._replace(exclude=False) for term in terms)))
+    expected = {at for at, line in enumerate(lines) if matcher.match([matching.Field("text", line)])}
     many = [*terms, *(words.Term(f"zz{number}q", (f"zz{number}q",)) for number in range(100))]
-    assert expected <= matching(wordpatterns.patterns(many), lines, tmp_path)
+    assert expected <= lines_found(wordpatterns.patterns(many), lines, tmp_path)
 
 
 @pytest.mark.parametrize("query", [
@@ -448,7 +460,7 @@ def test_rg_finds_every_line_that_one_of_very_many_words_matches(tmp_path: Path,
     " ".join(f'"a{number} b c"' for number in range(2000)), "a-b-c-d-" * 5000, "\ufdfa" * 3000, "日本語" * 5000,
     "a\u0301" * 5000, "x" * 50_000, "title:a " * 5000 + "b", "aB" * 20_000])
 def test_a_query_of_any_length_is_one_that_ripgrep_takes(query: str, tmp_path: Path) -> None:
-    matching(wordfiles.patterns(wordfiles.plan(query)), ["nothing"], tmp_path)
+    lines_found(wordfiles.patterns(wordfiles.plan(query)), ["nothing"], tmp_path)
 
 
 def test_every_form_of_a_latin_letter_is_known(tmp_path: Path) -> None:
@@ -457,15 +469,15 @@ def test_every_form_of_a_latin_letter_is_known(tmp_path: Path) -> None:
     forms: dict[str, list[str]] = {}
     for code in range(0x80, 0x110000):
         if not 0xD800 <= code < 0xE000:
-            folded = words.fold(chr(code))
+            folded = folding.fold(chr(code))
             if folded and set(folded) <= set(letters):
                 forms.setdefault(folded, []).append(chr(code))
     assert len(forms) > 100
     lines = [character for characters in forms.values() for character in characters]
     for letter in letters:
         terms = [words.Term(letter, (letter,))]
-        expected = {at for at, line in enumerate(lines) if words.fold(line).startswith(letter)}
-        assert matching(wordpatterns.patterns(terms), lines, tmp_path) == expected
+        expected = {at for at, line in enumerate(lines) if folding.fold(line).startswith(letter)}
+        assert lines_found(wordpatterns.patterns(terms), lines, tmp_path) == expected
 
 
 @pytest.mark.parametrize(("query", "line"), [
@@ -476,19 +488,19 @@ def test_every_form_of_a_latin_letter_is_known(tmp_path: Path) -> None:
 ])
 def test_spellings(tmp_path: Path, query: str, line: str) -> None:
     plan = wordfiles.plan(query)
-    assert matching(wordfiles.patterns(plan), [line], tmp_path) == {0}
+    assert lines_found(wordfiles.patterns(plan), [line], tmp_path) == {0}
 
 
 @pytest.mark.parametrize(("query", "line"), [("rust", "trust"), ("rust", "ruts"), ("語", "日本"), ("b", "ab")])
 def test_patterns_do_not_find_everything(tmp_path: Path, query: str, line: str) -> None:
-    assert matching(wordfiles.patterns(wordfiles.plan(query)), [line], tmp_path) == set()
+    assert lines_found(wordfiles.patterns(wordfiles.plan(query)), [line], tmp_path) == set()
 
 
 @pytest.mark.parametrize("word", ["f" * 40, "ss" * 30, "ffi" * 500, "日" * 500, "st" * 16])
 def test_patterns_stay_short(tmp_path: Path, word: str) -> None:
     patterns = wordpatterns.patterns([words.Term(word, (word, "b"))])
     assert len(patterns[0]) < 50_000
-    assert matching(patterns, [word + " b"], tmp_path) == {0}
+    assert lines_found(patterns, [word + " b"], tmp_path) == {0}
 
 
 # Ranking

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lspipe import snippet, words
+from lspipe import folding, matching, snippet, words
 from lspipe.snippet import ELLIPSIS, best, border, clip
 
 FAMILY = "👨\u200d👩\u200d👧"
@@ -62,7 +62,7 @@ def test_clip_splits_no_word_that_fits(parts: list[str], limit: int) -> None:
     text = " ".join(parts)
     kept = clip(text, limit).removesuffix(ELLIPSIS)
     following = text[len(kept) :]
-    if kept and re.match(r"\w", following) and not words.is_cjk(following[0]) and not words.is_cjk(kept[-1]):
+    if kept and re.match(r"\w", following) and not folding.is_cjk(following[0]) and not folding.is_cjk(kept[-1]):
         split = re.search(r"[\w\u0301]+\Z", kept)
         assert split is None or len(split[0]) >= (limit - 1) // 2
 
@@ -98,9 +98,9 @@ def test_best_shows_a_match(parts: list[str], query: str, limit: int) -> None:
     text = "  ".join(parts)
     shown = check_citation(text, query, limit)
     parsed = words.parse(query)
-    found = [end - start for start, end, _number in words.places(" ".join(text.split()), parsed)]
+    found = [end - start for start, end, _number in matching.places(" ".join(text.split()), parsed)]
     if found and max(found) <= limit - 2:
-        assert words.places(shown, parsed)
+        assert matching.places(shown, parsed)
 
 
 def check_citation(text: str, query: str, limit: int) -> str:
