@@ -396,6 +396,14 @@ def test_values_that_are_larger_than_memory_should_be(bare: Home) -> None:
         clear(done, "ls-history")
 
 
+def test_names_of_parameters_that_are_a_megabyte_long(bare: Home) -> None:
+    """What is known of names is kept, of these it must not be."""
+    rows = (b'{"source":"x","url":"https://h.test/?%d' % number + b"a" * 1_000_000 + b'=x"}\n' for number in range(200))
+    done = limits.run(bare, "ls-redact", stdin=rows)
+    assert done.code == 0 and len(done.rows) == 200
+    clear(done, "ls-redact")
+
+
 @pytest.mark.parametrize("kind", ["History", "places.sqlite", "Bookmarks", "session", "store", "LevelDB"])
 def test_two_hundred_damaged_files_beside_a_good_one(kind: str, bare: Home) -> None:
     """In one run, each a profile of its own."""

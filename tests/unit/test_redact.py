@@ -66,6 +66,12 @@ def test_sets_of_secrets_and_look_alikes(name: str, share: float) -> None:
     (f"https://x.example/cal/{SECRET}/basic.ics", "https://x.example/cal/REDACTED/basic.ics"),
     (f"https://x.example/?code={SECRET}&state=CA", "https://x.example/?code=REDACTED&state=CA"),
     ("token%3Dabc", "token%3DREDACTED"),
+    ("https://ada:my-dog-Rex99@x.example/", "https://ada:REDACTED@x.example/"),
+    ("https://ada:{hunter22@x.example/", "https://ada:REDACTED@x.example/"),
+    ("https://x.example/?token=my-9f8a7d6c5b4a", "https://x.example/?token=REDACTED"),
+    ("https://x.example/?token=xxx9f8a7d6c5b4a", "https://x.example/?token=REDACTED"),
+    ("https://x.example/?token=REDACTED-9f8a7d", "https://x.example/?token=REDACTED"),
+    ("https://x.example/?password=AAAAAAAA", "https://x.example/?password=REDACTED"),
     ("secret_access_key=abc/def+GHI0jkl123", "secret_access_key=REDACTED"),
     ("https://x.example/?token=%FFabc&b=%FF", "https://x.example/?token=REDACTED&b=%FF"),
     ("https://x.example/?to=%2F%3Ftoken%3Dabc%26b%3D%FF", "https://x.example/?to=%2F%3Ftoken%3DREDACTED%26b%3D%FF"),
@@ -79,7 +85,8 @@ def test_urls(before: str, after: str) -> None:
 @pytest.mark.parametrize("url", [
     "https://x.example/commit/9fc6b43126469e3858e2fe86cafb4f0fd5068869",
     "https://x.example/watch?v=dQw4w9WgXcQ", "https://x.example/?q=password+manager", "https://x.example/?code=HTML",
-    "https://x.example/?token={token}", "https://x.example/?token=", "https://x.example/?token",
+    "https://x.example/?token={token}", "https://x.example/?token=xxx-xxx",
+    "https://x.example/?token=your-token-here", "https://x.example/?key=REDACTED", "https://x.example/?token=", "https://x.example/?token",
     "https://x.example/?page_token=abc", "https://x.example/?remember_password=true", "https://ada@x.example/",
     "ftp://ada:@x.example/", "ssh://git@x.example/a.git", "https://x.example:8080/@ada/a", "redis://cache:6379/a@b",
     "file:///home/ada/login/3f2a9c1b7d5e4f60.bin", "mailto:ada@x.example?subject=token",
@@ -118,6 +125,15 @@ def test_urls_that_stay(url: str) -> None:
 def test_texts(before: str, after: str) -> None:
     assert redact.text(before)[0] == after
     assert redact.text(after) == (after, 0)
+
+
+@pytest.mark.parametrize("text", [
+    "password: {password}", "password: {{ vault_pw }}", "password: [hidden]", "password: <your password>",
+    'api_key = "YOUR_API_KEY"', 'api_key = "{key}"', "password: ****", "password=${PW}", "password=%(pw)s",
+    "token: your_token_here", "password: xxxxxxxx", "password=%PASSWORD%", "token: [REDACTED]",
+])
+def test_what_only_stands_for_a_secret_stays(text: str) -> None:
+    assert redact.text(text) == (text, 0)
 
 
 RULES = [secrettext._NAME, secrettext._OPTION, secrettext._AUTHORIZATION, secrettext._BEARER, secrettext._COOKIE,
