@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lspipe import inputs, ledger, options, sandbox, schema, stream
+from lspipe import inputs, ledger, options, reportfile, sandbox, schema, stream
 from lspipe.exits import Bug, Exit, LspipeError, Precondition, Usage, WriteFailed, strongest
 from lspipe.report import Report
 from lspipe.row import Row
@@ -81,7 +81,7 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
             opts = _parse(tool, argv)
             run = Run(tool.name, opts, argv)
             run.stdout_closed = 1 in closed
-            report_fd = _open_report(opts)
+            report_fd = reportfile.open_file(opts.report, opts.timeout) if opts.report else -1
             _prepare(run)
             _work(tool, run, 0 in closed)
     except (ReaderLeft, Stopped):
@@ -150,15 +150,6 @@ def _occupy_closed_fds() -> set[int]:
             closed.add(fd)
             os.open(os.devnull, os.O_RDWR)
     return closed
-
-
-def _open_report(opts: SimpleNamespace) -> int:
-    if not opts.report:
-        return -1
-    try:
-        return os.open(opts.report, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise WriteFailed(f"cannot write the report '{options.printable(opts.report)}': {error.strerror}") from None
 
 
 def _prepare(run: Run) -> None:

@@ -1,0 +1,81 @@
+"""The file that --report names: opened before anything else, and never over what is no report."""
+
+import errno
+import os
+import re
+import stat
+import time
+
+from lspipe.exits import Deadline, Usage, WriteFailed
+from lspipe.narrow import readable
+
+#: How a report begins; what begins otherwise is somebody's file.
+_BEGIN = b'{"command":"ls-'
+#: Names of open descriptors: they are used as they are, since to open them anew would begin at the file's start.
+_OPEN = re.compile(r"/dev/fd/([0-9]{1,9})|/dev/(stdout)|/dev/(stderr)")
+_LOOK = 0.02
+
+
+def open_file(path: str, wait: float | None) -> int:
+    """A descriptor for the report at `path`, which is made, or emptied where it holds an earlier report.
+
+    For the reader of a FIFO it waits, `wait` seconds at most where that is not None. Raises Usage where anything
+    else is in the file or it is where the rows go, Deadline, WriteFailed.
+    """
+    shown = readable(path)
+    try:
+        named = _OPEN.fullmatch(path)
+        if named is not None:
+            import fcntl
+
+            number = int(named[1]) if named[1] else 1 if named[2] else 2
+            return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+        try:
+            kind = os.stat(path).st_mode
+        except FileNotFoundError:
+            kind = 0
+        if stat.S_ISFIFO(kind):
+            return _fifo(path, wait)
+        # Without O_TRUNC: an argument that somebody slipped in must not cost a file.
+        access = os.O_RDWR if stat.S_ISREG(kind) else os.O_WRONLY
+        fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
+    except (OSError, ValueError, OverflowError) as error:
+        raise WriteFailed(f"cannot write the report '{shown}': {getattr(error, 'strerror', None) or error}") from None
+    try:
+        _empty(fd, shown)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _empty(fd: int, shown: str) -> None:
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return
+    for stream, name in ((1, "the rows"), (2, "the messages")):
+        other = os.fstat(stream)
+        if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
+            raise Usage(f"'{shown}' is where {name} go", f"to have the report there, too: --report /dev/fd/{stream}")
+    if found.st_size:
+        if os.pread(fd, len(_BEGIN), 0) != _BEGIN:
+            raise Usage(f"'{shown}' is no earlier report: it is left as it is", "name another file, or remove it")
+        os.ftruncate(fd, 0)
+
+
+def _fifo(path: str, wait: float | None) -> int:
+    if wait is None:
+        return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    until = time.monotonic() + wait
+    while True:
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() >= until:
+                raise Deadline(f"nobody reads the report '{readable(path)}'") from None
+            time.sleep(_LOOK)
+            continue
+        os.set_blocking(fd, True)
+        return fd

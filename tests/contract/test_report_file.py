@@ -1,0 +1,81 @@
+"""--report: where it goes, and that it costs nobody a file."""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import orjson
+import pytest
+import support
+
+ROW = b'{"source":"mine","url":"x:1"}\n'
+
+
+def facts(path: Path) -> dict[str, object]:
+    found: dict[str, object] = orjson.loads(path.read_bytes())
+    return found
+
+
+def test_an_earlier_report_is_replaced(bare: support.Home) -> None:
+    report = bare.root / "report.json"
+    for rows in (3, 1):
+        assert bare.run("ls-redact", "--report", str(report), stdin=ROW * rows).code == 0
+        assert facts(report)["rows_out"] == rows
+
+
+@pytest.mark.parametrize("args", [[], ["--since", "nonsense"], ["--no-such-option"]], ids=str)
+def test_a_file_that_is_no_report_is_left_as_it_is(args: list[str], home: support.Home) -> None:
+    """The consent file above all: an argument that somebody slipped in must not cost every grant."""
+    mine = home.root / "mine"
+    mine.write_bytes(b"mine\n")
+    link = home.root / "link"
+    link.symlink_to(mine)
+    for path in (home.config / "consent.json", mine, link):
+        before = path.read_bytes()
+        done = home.run("ls-history", "--report", str(path), *args, "rust")
+        assert (done.code, done.out, path.read_bytes()) == (2, b"", before)
+        if not args:
+            assert f"'{path}' is no earlier report: it is left as it is".encode() in done.err
+
+
+def test_an_input_is_not_emptied(bare: support.Home) -> None:
+    rows = bare.root / "rows.jsonl"
+    rows.write_bytes(ROW)
+    done = bare.run("ls-fuse", "--report", str(rows), str(rows))
+    assert (done.code, done.out, rows.read_bytes()) == (2, b"", ROW)
+
+
+def test_rows_and_report_in_one_file(bare: support.Home) -> None:
+    """By its name they would be written over each other; by the descriptor one comes after the other."""
+    place = bare.root / "out"
+    for name, code in ((str(place), 2), ("/dev/fd/1", 0), ("/dev/stdout", 0)):
+        with place.open("wb") as out:
+            done = subprocess.run(support.command("ls-redact", "--report", name), env=bare.env(), input=ROW, stdout=out,
+                                  stderr=subprocess.PIPE, timeout=support.PATIENCE)
+        assert done.returncode == code, done.stderr
+        if code:
+            assert place.read_bytes() == b"" and b"is where the rows go" in done.stderr
+        else:
+            first, second = place.read_bytes().splitlines()
+            assert orjson.loads(first)["url"] == "x:1" and orjson.loads(second)["command"] == "ls-redact"
+
+
+def test_a_fifo_is_waited_for_as_long_as_there_is_time(bare: support.Home) -> None:
+    fifo = bare.root / "fifo"
+    os.mkfifo(fifo)
+    done = bare.run("ls-redact", "--report", str(fifo), "--timeout", "200ms", stdin=ROW)
+    assert done.code == 6 and b"nobody reads the report" in done.err
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
+    reader.start()
+    assert bare.run("ls-redact", "--report", str(fifo), "--timeout", "60s", stdin=ROW).code == 0
+    reader.join(support.PATIENCE)
+    assert orjson.loads(read[0])["rows_out"] == 1
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/99", "/dev/fd/999999999", ".", "no/such/folder", "a\udc80b/c"])
+def test_what_cannot_be_written_is_said_in_one_line(name: str, bare: support.Home) -> None:
+    done = bare.run("ls-redact", "--report", name, stdin=ROW)
+    assert done.code == 74 and done.out == b""
+    assert done.err.startswith(b"ls-redact: cannot write the report '") and done.err.count(b"\n") == 1
