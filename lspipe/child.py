@@ -24,6 +24,8 @@ from lspipe.process import Child
 _KEPT = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TZ")
 _NEVER = ("RIPGREP_CONFIG_PATH", "LD_", "DYLD_")
 _INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+#: Bytes of memory that a child may have, unless its caller allows more: a file that is made for it can ask for all.
+MEMORY = 2 << 30
 #: Seconds to become another program.
 _START = 10.0
 
@@ -83,9 +85,9 @@ def _open_folder(folder: str) -> bool:
 
 
 def spawn(run: ledger.Run, argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes | None, purpose: str,
-          cwd: str | None = None) -> Child:
+          cwd: str | None = None, memory: int = MEMORY) -> Child:
     """Start `argv` (an absolute program, see `find_program`) with `env` added to the few variables of
-    `environment` and `stdin` as its input (None: the null device).
+    `environment`, `stdin` as its input (None: the null device) and at most `memory` bytes for its data.
 
     Precondition if the ledger cannot be written or the program cannot be started: then nothing was.
     """
@@ -108,7 +110,7 @@ def spawn(run: ledger.Run, argv: Sequence[str], *, env: Mapping[str, str], stdin
     try:
         pid = os.fork()
         if pid == 0:
-            _become(row, argv, variables, cwd, theirs)
+            _become(row, argv, variables, cwd, theirs, memory)
         with contextlib.suppress(OSError):  # it may have become the other program already, having done so itself
             os.setpgid(pid, pid)
         child = Child(row, argv[0], pid, ours[:3], stdin)
@@ -161,7 +163,7 @@ def _close(descriptors: Sequence[int]) -> None:
 
 
 def _become(row: ledger.Resource, argv: Sequence[str], variables: Mapping[str, str], cwd: str | None,
-            theirs: Sequence[int]) -> NoReturn:
+            theirs: Sequence[int], memory: int) -> NoReturn:
     """In the child. The lock of the run is closed first: held here, it would make a dead owner look alive."""
     failed = theirs[3]
     try:
@@ -178,6 +180,7 @@ def _become(row: ledger.Resource, argv: Sequence[str], variables: Mapping[str, s
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         limits.setrlimit(limits.RLIMIT_CORE, (0, 0))  # a crash must leave no file either
+        _lower(limits.RLIMIT_DATA, memory)
         if cwd is not None:
             os.chdir(cwd)
         os.execve(argv[0], list(argv), dict(variables))
@@ -189,6 +192,13 @@ def _become(row: ledger.Resource, argv: Sequence[str], variables: Mapping[str, s
         os.write(failed, b"%d" % errno.EIO)
     finally:
         os._exit(127)
+
+
+def _lower(limit: int, to: int) -> None:
+    """Lower a limit of this process, where it is higher."""
+    soft, hard = limits.getrlimit(limit)
+    known = [number for number in (soft, hard, to) if number != limits.RLIM_INFINITY]
+    limits.setrlimit(limit, (min(known), hard))
 
 
 def _hear(descriptor: int) -> LspipeError | int | None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lspipe import qmdindex, snapshot
 
 READS, EMITS, ZONE = None, "row", "local"
+#: Bytes that qmd may have: its models take some of them.
+_MEMORY = 8 << 30
 #: Seconds for all that qmd does, where --timeout does not say otherwise.
 _SECONDS = 10.0
 _SNIPPET = 300
@@ -215,7 +217,7 @@ def _call(opts: SimpleNamespace, search: Search, place: "qmdindex.Place", parts:
     argv = qmd.arguments(search.program.command, opts.mode, text, list(names), limit, opts.max_chars > 0)
     pieces, size = [], 0
     with child.spawn(run.need_ledger(), argv, env=place.environment(search.cache), stdin=None, purpose="qmd",
-                     cwd="/") as process:
+                     cwd="/", memory=_MEMORY) as process:
         for piece in process.chunks(lambda: _left(search, run)):
             pieces.append(piece)
             size += len(piece)

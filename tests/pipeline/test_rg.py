@@ -373,6 +373,16 @@ def test_fifos_and_devices(place: support.Home) -> None:
         assert b"neither a file nor a folder" in done.err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no limit of data that is heeded")
+def test_a_sparse_ignore_file_takes_no_memory_without_end(place: support.Home) -> None:
+    """1 GiB that is nowhere on the disk: without a limit rg takes 13 times that."""
+    tree = write(place, a="needle\n")
+    with (tree / ".ignore").open("wb") as file:
+        file.truncate(1 << 30)
+    done = place.run("ls-rg", "needle", "tree")
+    assert done.code == 4 and b"rg needed more memory than it may have" in done.err
+
+
 @pytest.mark.parametrize("name", [".ignore", ".rgignore"])
 def test_an_ignore_file_that_is_a_fifo_is_named(place: support.Home, name: str) -> None:
     """ripgrep waits for its writer; whoever waits for ripgrep is told what it waits for."""
