@@ -1,13 +1,13 @@
 """What the browser commands share: the granted profiles of one kind of data, and the opening of their databases."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
-from lspipe import access, consent
+from lspipe import access, consent, paths
 from lspipe.browsers import granted
 from lspipe.browsers.granted import Granted
-from lspipe.narrow import Refusal
+from lspipe.narrow import Refusal, selects
 from lspipe.run import Reach, Run
 
 
@@ -31,6 +31,16 @@ def granted_besides(kind: str, opts: SimpleNamespace, run: Run) -> list[Granted]
             run.closing.callback(one.close)
             found.append(one)
     return granted.profiles_of(found)
+
+
+def unknown(words: Sequence[str]) -> list[str]:
+    """Those words of --profile that mean no profile: neither a granted one, nor one that is on this machine."""
+    grants = [grant for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
+    names = granted.request("history", words).names
+    home = os.path.expanduser("~")
+    return [word for word in words
+            if not any(selects(word, grant.browser, grant.profile, names.get(grant.path)) for grant in grants)
+            and not granted.present(word, home, os.environ)]
 
 
 def open_databases(kind: str) -> Callable[[SimpleNamespace, Run], None]:

@@ -1,7 +1,7 @@
 """What ls-query is asked, from flags or a query file, and the plan of stages that answers it (pure but for consent)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ LIMIT = 10
 FUSE_K = 60
 #: A family may fill this share of the answer before the others have had their turn.
 CAP_SHARE = 0.6
+_NOT_PUBLIC = "no public grant"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Query:
 
     text: str
     now: int
+    #: Sources and families as they were named, and all the sources that this means.
+    named: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
@@ -115,14 +118,14 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
     for name in query.sources or tuple(SOURCES):
         info = SOURCES[name]
         usable = [grant for grant in grants if grant.public] if query.public else grants
-        granted = narrow(usable, Request(info.family, info.data, audience=audience))
+        asking = Request(info.family, info.data, audience=audience)
+        granted = narrow(usable, asking)
         if not granted.allowed:
             refusal = replace(granted.refused[0], source=name)
             if query.public:
-                command = "ls-consent grant files DIR --public" if info.family == "files" else None
-                refusal = replace(refusal, detail="no public grant", command=command)
+                refusal = _not_public(refusal, info.family, bool(narrow(grants, asking).allowed))
             refused.append(refusal)
-            remarks.append(f"{name}: no consent" + (f" ({refusal.command})" if refusal.command else ""))
+            remarks.append(f"{name}: {why(refusal)}" + (f" ({refusal.command})" if refusal.command else ""))
             continue
         sources.append(Stage(info.command, _source_argv(query, name, _scope(query, info, usable, granted)), name))
         asked.append(name)
@@ -131,6 +134,26 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
     if query.require_sandbox:
         stages = replace(stages, sources=_demanding(stages.sources), transforms=_demanding(stages.transforms))
     return Planned(stages, tuple(asked), tuple(refused), caps)
+
+
+def unheard(query: Query, refused: Sequence[Refusal]) -> Iterator[tuple[str, Refusal]]:
+    """(name, why not) of each source that was named and each named family of which nobody may be asked."""
+    missing = {refusal.source: refusal for refusal in refused}
+    for name in query.named:
+        members = expand([name])
+        if name != "all" and all(source in missing for source in members):
+            yield name, missing[members[0]]
+
+
+def why(refusal: Refusal) -> str:
+    """Why a source is not asked, in two words."""
+    return "not public" if refusal.detail == _NOT_PUBLIC else "no consent"
+
+
+def _not_public(refusal: Refusal, family: str, granted: bool) -> Refusal:
+    """With --public: what is granted is private, or only a public grant would help."""
+    command = {"files": "ls-consent grant files FOLDER --public", "wiki": "ls-consent grant wiki --public"}.get(family)
+    return replace(refusal, detail=_NOT_PUBLIC if granted else refusal.detail, command=command)
 
 
 def _demanding(stages: Sequence[Stage]) -> tuple[Stage, ...]:

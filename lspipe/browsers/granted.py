@@ -60,14 +60,18 @@ def shown_names(granted: Sequence[str]) -> dict[str, str]:
     return names
 
 
+def present(word: str, home: str, environ: Mapping[str, str]) -> bool:
+    """Whether a word of --profile means a profile on this machine."""
+    return any(consent.selects(word, one.browser, one.directory, one.name)
+               for one in profiles.discover(home, environ))
+
+
 def existing(home: str, environ: Mapping[str, str]) -> Callable[[Refusal], bool]:
     """Whether a refused profile is on this machine at all: what is not there is not found, not refused."""
     def exists(refusal: Refusal) -> bool:
         if refusal.profile is None:
             return True
-        word = f"{refusal.browser}/{refusal.profile}" if refusal.browser else refusal.profile
-        found = profiles.discover(home, environ)
-        return any(consent.selects(word, one.browser, one.directory, one.name) for one in found)
+        return present(f"{refusal.browser}/{refusal.profile}" if refusal.browser else refusal.profile, home, environ)
 
     return exists
 

@@ -45,7 +45,8 @@ _FILE_CAP = 1 << 20
 @click.option("--plan", "form", flag_value="plan", help="Print the bash that does the same; run nothing.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour and links.")
 def cli(**given: object) -> SimpleNamespace:
-    return options.namespace(**given)
+    origin = click.get_current_context().get_parameter_source("source")
+    return options.namespace(**given, sources_by_default=origin is click.core.ParameterSource.DEFAULT_MAP)
 
 
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
@@ -60,21 +61,38 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     run.report.query_id = row.query_id(query.text)
     granted = consent.load(paths.config_home())
     run.report.consent_file = granted.file
+    if query.profiles:
+        query = replace(query, profiles=_known(query.profiles, run))
     planned = request.plan(query, granted.grants)
     if not planned.plan.sources:
         # One that has ended, or is for somebody else, says more than one that never was.
         first = next((one for one in planned.refused if one.detail != "no grant"), planned.refused[0])
         raise Precondition(f"no source may be asked: {first.source}: {first.detail} ({granted.note or granted.file})",
                            first.command or "ls-consent list")
-    named = set(query.sources)
+    said: set[str] = set()
+    for name, refusal in request.unheard(query, planned.refused):
+        run.report.skip(f"cannot ask {name}: {request.why(refusal)}", "no-consent", refusal.command,
+                        source=refusal.source, detail=refusal.command)
+        said.update(request.expand([name]))
     for refusal in planned.refused:
-        if refusal.source in named:
-            run.report.skip(f"cannot ask {refusal.source}: no consent", "no-consent", refusal.command,
-                            source=refusal.source, detail=refusal.command)
-        else:
+        if refusal.source not in said:
             run.report.exclude("no-consent", source=refusal.source, detail=refusal.command)
     # The coordinator locks itself down after the last fork, without a signal scope: it stops its own stages.
     return runner.Reach(may_signal=True, given=(query, planned, began))
+
+
+def _known(profiles: tuple[str, ...], run: runner.Run) -> tuple[str, ...]:
+    """The profiles without those that nobody knows: said here once, where each source would say it."""
+    from lspipe import browsing
+
+    strange = browsing.unknown(profiles)
+    hint = "ls-consent list --found shows the profiles that there are"
+    errors = [NotFound(f"no profile '{options.printable(word)}'", hint) for word in strange]
+    if len(strange) == len(profiles):
+        raise errors[0]
+    for error in errors:
+        run.report.error(error)
+    return tuple(word for word in profiles if word not in strange)
 
 
 def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
@@ -97,7 +115,7 @@ def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
     folders = opts.path or tuple(scope.get("paths", ()))
     return request.Query(
         text=text, now=run.now,
-        sources=request.expand(chosen),
+        named=tuple(chosen), sources=_expand(opts, chosen),
         paths=tuple(_real(path) for path in folders),
         profiles=opts.profile or ((profiles,) if isinstance(profiles, str) else tuple(profiles)),
         since=since, until=until,
@@ -110,6 +128,15 @@ def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:
         timeout=opts.timeout if opts.timeout is not None else request.DEADLINE,
         max_chars=opts.max_chars, require_sandbox=opts.require_sandbox,
     )
+
+
+def _expand(opts: SimpleNamespace, chosen: list[str]) -> tuple[str, ...]:
+    try:
+        return request.expand(chosen)
+    except Usage as error:
+        if opts.sources_by_default:
+            raise Precondition(f"config.toml: {error.message}", error.hint) from None
+        raise
 
 
 def _times(scope: dict[str, str], run: runner.Run, since: int | None, until: int | None) -> tuple[Any, Any]:
@@ -185,7 +212,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
         return
     yield from _list(opts, query, found, run)
     run.flush()
-    _footer(line, planned, run)
+    _footer(line, query, planned, run)
 
 
 def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
@@ -207,7 +234,7 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
             detail = f"signal {-child.code}" if child.code < 0 else None
             run.report.exclude(why, source=child.stage.label, detail=detail)
     if len(reasons) == sources:
-        run.report.error(_none_answered(reasons))
+        run.report.error(_none_answered(reasons, {child.code for child in line.children[:sources]}))
     run.report.sandbox = _weakest(line, run)
     run.report.rows_in = sum(child.facts.get("rows_out", 0) for child in line.children[:sources])
     for child in line.children[:sources]:
@@ -230,13 +257,15 @@ def _redactions(line: pipeline.Pipeline) -> dict[str, int]:
     return {} if stage is None else {"redactions": stage.facts.get("counts", {}).get("redactions", 0)}
 
 
-def _none_answered(reasons: list[str]) -> LspipeError:
+def _none_answered(reasons: list[str], codes: set[int]) -> LspipeError:
     if set(reasons) == {"no-consent"}:
         return Precondition("no source may be asked", "ls-consent list shows what is granted")
     if set(reasons) == {"not-found"}:
         return NotFound("what was named is in no source", "ls-consent list --found shows the profiles that there are")
     if set(reasons) == {"late"}:
         return Deadline("time was over before there was a row", "give it more: --timeout 60s")
+    if codes == {Exit.PRECONDITION}:
+        return Precondition("no source could be asked", "the lines above say what is missing")
     return Upstream("every source failed")
 
 
@@ -330,13 +359,18 @@ def _list(opts: SimpleNamespace, query: request.Query, found: list[Row], run: ru
         yield render.result(item, number, cells, color, run.now, marked).encode("utf-8", "replace") + b"\n"
 
 
-def _footer(line: pipeline.Pipeline, planned: request.Planned, run: runner.Run) -> None:
-    """`10 of 132: history 80, files 40; tabs: no consent (COMMAND)`, on stderr."""
+def _footer(line: pipeline.Pipeline, query: request.Query, planned: request.Planned, run: runner.Run) -> None:
+    """`10 of 112: history 80, files 40; tabs: no consent (COMMAND)`, on stderr: of 112 results, 8 of them in both."""
     counts = {child.stage.label: child.facts.get("rows_out", 0) for child in line.children[: len(planned.asked)]}
-    parts = [f"{run.report.rows_out} of {sum(counts.values())}: "
+    fuse = next(child for child in line.children if child.stage.label == "fuse")
+    results = fuse.facts.get("counts", {}).get("documents", sum(counts.values()))
+    parts = [f"{run.report.rows_out} of {results}: "
              + ", ".join(f"{name} {count}" for name, count in counts.items())]
+    said = {source for name, _refusal in request.unheard(query, planned.refused) for source in request.expand([name])}
     for refusal in planned.refused:
-        parts.append(f"{refusal.source}: no consent" + (f" ({refusal.command})" if refusal.command else ""))
+        if refusal.source not in said:
+            command = f" ({refusal.command})" if refusal.command else ""
+            parts.append(f"{refusal.source}: {request.why(refusal)}{command}")
     for child in line.children[: len(planned.asked)]:
         why = _reason(child)
         if why is not None:
