@@ -149,6 +149,7 @@ def _from_json(row: dict[str, Any]) -> Grant:
         row["family"], row.get("browser"), row.get("profile"), row.get("collection"),
         tuple(row.get("data", ())), tuple(row.get("audience", ("shell",))), row.get("public", False),
         times["granted_at"], times["expires_at"], path, numbers["ino"], numbers["dev"], row.get("boot_id"),
+        row.get("index") or "",
     )
 
 
@@ -163,6 +164,8 @@ def as_json(grant: Grant) -> dict[str, Any]:
         row["data"] = list(grant.data)
     if grant.path:
         row |= path_json(grant.path)
+    if grant.index:
+        row["index"] = grant.index
     row["audience"] = list(grant.audience)
     if grant.public:
         row["public"] = True
@@ -335,7 +338,7 @@ def state(grant: Grant, now: int) -> tuple[str, str | None]:
     if grant.expires_at is not None and grant.expires_at <= now:
         return "expired", f"ended {when.rfc3339(grant.expires_at)}"
     if grant.family == "wiki":
-        return "ok", None
+        return ("ok", None) if grant.index else ("not pinned", "whatever index qmd has is read")
     refusal = verify(Scope(grant, (grant.path,)))
     if refusal is not None:
         return "changed" if refusal.reason == "no-consent" else "missing", refusal.detail

@@ -23,8 +23,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Grant:
     """One thing that may be read: a browser profile, a folder, or a wiki.
 
-    `browser`, `profile` and `data` belong to the family browser, `collection` to wiki (None: all of them),
-    `path` to browser (the profile's directory) and files. `ino` None: not pinned.
+    `browser`, `profile` and `data` belong to the family browser, `collection` to wiki (None: all of them), `index`
+    too: the path of the one index of qmd that is meant (empty: not pinned to one). `path` is for browser (the profile's
+    directory) and files. `ino` None: not pinned.
     """
 
     family: str
@@ -40,11 +41,12 @@ class Grant:
     ino: int | None = None
     dev: int | None = None
     boot_id: str | None = None
+    index: str = ""
 
     @property
     def target(self) -> tuple[str | None, ...]:
         """What is granted, whatever the terms."""
-        return (self.family, self.path, self.collection)
+        return (self.family, self.path, self.collection, self.index)
 
     @property
     def label(self) -> str:
@@ -62,8 +64,9 @@ class Request:
 
     `data` is one of DATA for the family browser, None for the others. Empty `profiles`, `paths` and
     `collections` mean all that is granted. `paths` are absolute and free of symbolic links
-    (`os.path.realpath`). `names` maps a profile's path to its shown name. Leave `now` alone: it is the real
-    clock, where `--now` would bring an expired grant back to life.
+    (`os.path.realpath`). `index` is the real path of qmd's index, None where it is only planned to ask it.
+    `names` maps a profile's path to its shown name. Leave `now` alone: it is the real clock, where
+    `--now` would bring an expired grant back to life.
     """
 
     family: str
@@ -71,6 +74,7 @@ class Request:
     profiles: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     collections: tuple[str, ...] = ()
+    index: str | None = None
     audience: str = "shell"
     names: Mapping[str, str] = field(default_factory=dict)
     now: int = field(default_factory=lambda: time.time_ns() // 1000)
@@ -164,6 +168,8 @@ def obstacle(grant: Grant, request: Request) -> str | None:
         return f"the grant ended {when.rfc3339(grant.expires_at)}"
     if request.audience not in grant.audience:
         return f"granted to {', '.join(grant.audience)}, not to {request.audience}"
+    if grant.index and request.index not in (None, grant.index):
+        return f"granted for another index of qmd, '{readable(grant.index)}'"
     if grant.family != "wiki" and plain_path(grant.path) != grant.path:
         return "the path of the grant is not absolute and plain"
     return None

@@ -118,6 +118,8 @@ def question(
             yield from (f"    {line}" for line in inside(grant.path, entries[grant.path], found))
         else:
             yield "    what qmd has indexed" + (" in this collection" if grant.collection else "")
+            if grant.index:
+                yield f"    in {grant.index}"
     terms = grants[0]
     if "serve" in terms.audience:
         yield "  serve: whoever may ask the local server reads it"

@@ -130,6 +130,7 @@ def _wanted(opts: SimpleNamespace, found: Sequence[offer.Found]) -> list[Grant]:
     terms = Grant(kind, audience=_choice("--audience", opts.audience or "shell", AUDIENCES), public=opts.public,
                   granted_at=now, expires_at=None if opts.expires is None else _end(opts.expires, now))
     if kind == "wiki":
+        terms = replace(terms, index=_index())
         return [replace(terms, collection=options.printable(name)) for name in names] or [terms]
     if kind == "files":
         if not names:
@@ -139,6 +140,14 @@ def _wanted(opts: SimpleNamespace, found: Sequence[offer.Found]) -> list[Grant]:
         raise Usage("grant browser needs --data", f"kinds: {', '.join(DATA)}; all is all but the last")
     data = DATA[:-1] if opts.data == "all" else _choice("--data", opts.data, DATA)
     return _profiles(replace(terms, data=data), names, found)
+
+
+def _index() -> str:
+    """The index of qmd that is in force now. One whose path is not UTF-8 cannot be named in a grant."""
+    from lspipe import qmdindex
+
+    path = qmdindex.file_of(paths.user_folder("XDG_CACHE_HOME", ".cache"))
+    return path if path.isprintable() else ""
 
 
 def _choice(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:

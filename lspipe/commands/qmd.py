@@ -91,10 +91,10 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     if opts.profile:
         run.report.note("a wiki has no profiles: --profile is not used")
     folders = _folders(opts.folders)
-    held = access.obtain(run, Request("wiki", collections=opts.collections))
-    program = qmdprogram.find()
     cache, config = paths.user_folder("XDG_CACHE_HOME", ".cache"), paths.user_folder("XDG_CONFIG_HOME", ".config")
     index = qmdindex.file_of(cache)
+    held = access.obtain(run, Request("wiki", collections=opts.collections, index=index))
+    program = qmdprogram.find()
     source = qmdindex.open_index(index)
     run.closing.callback(source.close)
     settings = qmdindex.read_config(config)

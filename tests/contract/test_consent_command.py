@@ -101,6 +101,7 @@ def test_any_other_answer_grants_nothing(answer: bytes, bare: Home) -> None:
 def test_yes_is_yes(answer: bytes, bare: Home) -> None:
     done, _ = grant(bare, "grant", "wiki", answer=answer)
     assert (done.code, done.out) == (0, b"granted wiki, until revoked\n")
+    assert grants(bare)[0].index == str(bare.home / ".cache/qmd/index.sqlite")  # Where qmd would have it.
 
 
 def test_neither_stdin_nor_what_was_typed_before_is_an_answer(bare: Home) -> None:
@@ -405,9 +406,9 @@ def test_each_state_in_the_list(bare: Home) -> None:
     bare.consent(
         here, {**here, "path": str(bare.home / "changed")}, {"family": "files", "path": str(bare.home / "gone")},
         {"family": "files", "path": str(bare.home / "here"), "expires_at": "2001-02-03T04:05:06Z"},
-        {"family": "wiki"},
+        {"family": "wiki"}, {"family": "wiki", "collection": "notes", "index": "/nowhere"},
     )
-    states = ["ok", "changed", "missing", "expired", "ok"]
+    states = ["ok", "changed", "missing", "expired", "not pinned", "ok"]
     assert [row["state"] for row in listed(bare)] == states
     lines = run(bare, "list").out.decode().splitlines()
     assert lines[0] == str(bare.config / "consent.json")

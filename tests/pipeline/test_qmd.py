@@ -228,6 +228,23 @@ def test_no_query_is_an_option_or_breaks_anything(place: support.Home, query: st
 # What is searched
 
 
+def test_a_grant_is_for_one_index_wherever_the_environment_leads(place: support.Home) -> None:
+    """The other index has collections of the same names: it could hold anything."""
+    moved = place.home / "moved"
+    shutil.copytree(place.home / ".cache", moved)
+    index = place.home / ".cache/qmd/index.sqlite"
+    place.consent({"family": "wiki", "collection": "other", "index": str(index)})
+    assert len(found(place, "bread")) == 1
+    env = place.env(XDG_CACHE_HOME=str(moved))
+    done = place.run("ls-qmd", "bread", env=env)
+    assert (done.code, done.out) == (5, b"")
+    assert f"granted for another index of qmd, '{index}'".encode() in done.err
+    done = place.run("ls-query", "--source", "wiki", "--jsonl", "bread", env=env)
+    assert (done.code, done.out) == (5, b"")
+    place.consent({"family": "wiki", "collection": "other"})  # Written by hand, for any index.
+    assert len(found(place, "bread", env=env)) == 1
+
+
 @pytest.mark.parametrize(("args", "expected"), [
     (["--collection", "other"], ["other/x.md"]), (["--collection", "notes"], ["notes/d00/sub/deep.md"]),
     (["--collection", "notes", "--collection", "other"], ["notes/d00/sub/deep.md", "other/x.md"]),

@@ -244,7 +244,8 @@ def grants():
         lambda pin, **more: Grant("browser", **pin, **more), pins, path=paths,
         browser=st.sampled_from(["chromium", "firefox"]), profile=PARTS,
         data=st.lists(st.sampled_from(DATA), min_size=1, unique=True).map(tuple), **terms)
-    wiki = st.builds(Grant, st.just("wiki"), collection=st.none() | PARTS, public=st.booleans(), **terms)
+    wiki = st.builds(Grant, st.just("wiki"), collection=st.none() | PARTS, public=st.booleans(),
+                     index=st.sampled_from(["", "/a/index.sqlite"]), **terms)
     return files | browser | wiki
 
 
@@ -556,7 +557,8 @@ def test_a_folder_out_of_reach(granted):
 def test_expiry_comes_first_and_a_wiki_is_always_there(granted):
     _, grant = granted
     assert consent.state(replace(grant, expires_at=5, path="/nowhere"), 5)[0] == "expired"
-    assert consent.state(Grant("wiki"), 5) == ("ok", None)
+    assert consent.state(Grant("wiki", index="/nowhere"), 5) == ("ok", None)
+    assert consent.state(Grant("wiki"), 5) == ("not pinned", "whatever index qmd has is read")
     assert consent.verify(Scope(Grant("wiki"))) is None
     assert reasons(Grant("files", path="/")) is None
 

@@ -353,6 +353,19 @@ def test_wiki_collections():
     assert names([], "diary") == ([], ["diary"])
 
 
+def test_a_wiki_grant_is_for_one_index():
+    """An environment that leads qmd to another index, with a collection of the same name, gets nothing of it."""
+    grant = Grant("wiki", collection="notes", index="/a/index.sqlite")
+
+    def allowed(index):
+        return bool(narrow([grant], Request("wiki", index=index, now=NOW)).allowed)
+
+    assert [allowed(index) for index in ("/a/index.sqlite", None, "/b/index.sqlite", "/a", "")] == [
+        True, True, False, False, False]
+    refused, = narrow([grant], Request("wiki", collections=("notes",), index="/b/i", now=NOW)).refused
+    assert refused.detail == "granted for another index of qmd, '/a/index.sqlite'"
+
+
 def test_an_unknown_family_gets_nothing():
     assert narrow([Grant("mail", path="/a")], Request("mail", now=NOW)) == Narrowed(
         refused=narrow([], Request("mail", now=NOW)).refused
