@@ -50,8 +50,8 @@ _JWT_CUT = re.compile(r"eyJ(?:hbGciOi|0eXAiOi)[A-Za-z0-9_-]{6,}(?=\.?(?:\.\.|…
 _WORD = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,8})?"
 _WORDS = re.compile(rf"{_WORD}(?:[-_.,+ /:]{_WORD})*\Z")
 _PLACEHOLDER = re.compile(
-    r"\$[A-Z_][A-Z0-9_]*\Z|\$[{(].*|%[({].*|%[A-Z_]+%\Z|([*.…•●?#_x-])\1*\Z|x{2,}(?:[-_.]?x+)*\Z"
-    r"|your(?:[-_ ]?[A-Za-z]+)*\Z|(?:my|the|some)(?:[-_ ][A-Za-z]+)*[-_ ](?:key|token|secret|password|value|id|here)\Z"
+    r"\$[A-Z_][A-Z0-9_]*\Z|\$[{(].*|%[({].*|%[A-Z_]+%\Z|([*.…•●?#_x-])\1*\Z|xx[-_.x]*\Z"
+    r"|your[-_ A-Za-z]*\Z|(?:my|the|some)(?:[-_ ][A-Za-z]+)*[-_ ](?:key|token|secret|password|value|id|here)\Z"
     r"|" + MASK + r"[^A-Za-z0-9]*\Z|[<\[{]+\Z", re.DOTALL)
 #: `<token>`, `[token]`, `{{ token }}`: in brackets, and nothing that a machine has drawn.
 _BRACKETS = re.compile(r"(?:<([^<>]*)>|\[([^\[\]]*)\]|\{+([^{}]*)\}+)\Z")

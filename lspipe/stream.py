@@ -24,14 +24,16 @@ _CHUNK = 1 << 18
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 0.05
 
-#: Characters that must not leave raw: C0, DEL, C1, bidi controls, zero-width, line separators, interlinear
-#: marks, tag characters, lone surrogates. A terminal or a model would act on them or hide them.
+#: Characters that must not leave raw: C0, DEL, C1, line separators, lone surrogates, and all that Unicode gives no
+#: look of its own (Default_Ignorable_Code_Point: bidi controls, zero-width ones, fillers, variation selectors, tags).
+#: A terminal or a model would act on them or hide them.
 UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-#: The first bytes of those characters in UTF-8 (and of many harmless ones): most rows hold none of them.
-_MAYBE_UNSAFE = re.compile(rb"[\x7f\xc2\xd8\xe1\xe2\xef\xf3]")
+#: How those characters begin in UTF-8 (and many harmless ones): most rows hold none of them.
+_MAYBE_UNSAFE = re.compile(rb"[\x7f\xc2\xd8\xe1\xe2\xef\xf3]|\xcd\x8f|\xe3\x85\xa4|\xf0\x9b\xb2|\xf0\x9d\x85")
 
 
 def escape(match: "re.Match[str]") -> str:

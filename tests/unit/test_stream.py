@@ -20,7 +20,9 @@ UNSAFE = (
     set(map(chr, range(0x20))) | {"\x7f"} | set(map(chr, range(0x80, 0xA0)))
     | set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     | set("\u200b\u200c\u200d\u2060\ufeff\u180e\u2028\u2029")
-    | set(map(chr, range(0xE0000, 0xE0080)))
+    | set("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2061\u2064\u206a\ufff0\ufffb")
+    | set(map(chr, range(0xFE00, 0xFE10))) | set(map(chr, range(0x1D173, 0x1D17B)))
+    | set(map(chr, range(0xE0000, 0xE1000))) | {"\U0001bca0", "\U0001bca3"}
 )
 
 texts = st.text(st.characters(codec="utf-8") | st.sampled_from(sorted(UNSAFE)) | st.sampled_from('\\"/u'))
