@@ -632,7 +632,7 @@ def test_rg_is_missing(place: support.Home, tmp_path: Path) -> None:
                           capture_output=True)
     assert (done.returncode, done.stdout) == (5, b"")
     support.assert_one_line(done.stderr, "ls-rg")
-    assert b"lspipe[rg]" in done.stderr
+    assert b"apt install ripgrep" in done.stderr
 
 
 def test_an_rg_that_anybody_can_replace_is_not_run(place: support.Home, tmp_path: Path) -> None:
