@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from lspipe.browsers.pickles import Broken, Pages, Pickle, colour, moment
-from lspipe.browsers.snss import PAGES, THINGS, Command, Replay, Session, TooMuch, carry_out, structs, window_kind
+from lspipe.browsers.snss import PAGES, THINGS, Command, Session, TooMuch, carry_out, structs, window_kind
 from lspipe.browsers.tab import Group, Tab
 
 _OLD_WINDOW, _TAB, _TIME = struct.Struct("<iii"), struct.Struct("<ii"), struct.Struct("<q")
@@ -17,9 +17,9 @@ _OLD_WINDOW, _TAB, _TIME = struct.Struct("<iii"), struct.Struct("<ii"), struct.S
 def closed_tabs(data: bytes, name: str, now: int) -> Session:
     """The tabs of a `Tabs_*` file: closed alone, or with a window or a group. Raises Unusable as `snss` does."""
     replay = _Replay(data)
-    torn = carry_out(data, name, replay)
+    skipped, torn = carry_out(data, name, replay.commands())
     tabs = list(replay.tabs(now))
-    return Session(tabs, torn, replay.skipped)
+    return Session(tabs, torn, skipped + replay.skipped)
 
 
 class _Tab:
@@ -50,11 +50,12 @@ class _Closing:
         self.tabs: dict[int, _Tab] = {}
 
 
-class _Replay(Replay):
-    """The commands of `Tabs_*` files."""
+class _Replay:
+    """The commands of `Tabs_*` files, and what they have built so far."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self.skipped = 0
         self._closings: dict[int, _Closing] = {}
         self._holders: dict[int, _Closing] = {}
         self._whole: _Closing | None = None
@@ -63,6 +64,7 @@ class _Replay(Replay):
         self._pages = 0
 
     def commands(self) -> dict[int, Command]:
+        """By their number, not kept, as those of `snss`."""
         return structs({
             1: ("", self._visit), 2: ("i", self._restore), 3: ("", self._old_window), 4: ("", self._begin_tab),
             5: ("", self._pin), 9: ("", self._window), 10: ("", self._group), 12: ("", self._name),

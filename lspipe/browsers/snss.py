@@ -61,23 +61,13 @@ def newest_first(names: Iterable[str], prefix: str) -> list[str]:
 def open_tabs(data: bytes, name: str, now: int) -> Session:
     """The tabs of a `Session_*` file. Raises Unusable: it is none, it is encrypted, it was never finished."""
     replay = _Replay(data)
-    torn = carry_out(data, name, replay)
+    skipped, torn = carry_out(data, name, replay.commands())
     tabs = list(replay.tabs(now))
-    return Session(tabs, torn, replay.skipped)
+    return Session(tabs, torn, skipped + replay.skipped)
 
 
 class TooMuch(Exception):
     """More than any browser writes."""
-
-
-class Replay:
-    """What a log has built so far."""
-
-    skipped = 0
-
-    def commands(self) -> dict[int, Command]:
-        """Its commands by their number. Kept here they would keep the file in memory: they know whose they are."""
-        raise NotImplementedError
 
 
 def structs(table: dict[int, tuple[str, Callable[..., None]]]) -> dict[int, Command]:
@@ -86,10 +76,11 @@ def structs(table: dict[int, tuple[str, Callable[..., None]]]) -> dict[int, Comm
             for number, (layout, act) in table.items()}
 
 
-def carry_out(data: bytes, name: str, replay: Replay) -> bool:
-    """Carry out every command of a file, in order; whether it is torn. Raises Unusable."""
+def carry_out(data: bytes, name: str, commands: dict[int, Command]) -> tuple[int, bool]:
+    """Carry out every command of a file, in order; (how many cannot be read, whether it is torn). Raises Unusable."""
     marked = _version(data, name) == _PLAIN
-    find = replay.commands().get
+    find = commands.get
+    skipped = 0
     at, total = 8, len(data)
     while at + 3 <= total:
         size, number = _head(data, at)
@@ -100,7 +91,7 @@ def carry_out(data: bytes, name: str, replay: Replay) -> bool:
         if command is not None:
             least, unpack, act = command
             if size <= least:
-                replay.skipped += 1
+                skipped += 1
             else:
                 try:
                     if unpack is None:
@@ -108,7 +99,7 @@ def carry_out(data: bytes, name: str, replay: Replay) -> bool:
                     else:
                         act(*unpack(data, at + 3))
                 except Broken:
-                    replay.skipped += 1
+                    skipped += 1
                 except TooMuch:
                     raise Unusable("failed", f"'{name}' holds more than any browser writes") from None
         elif number == _MARKER:
@@ -116,7 +107,7 @@ def carry_out(data: bytes, name: str, replay: Replay) -> bool:
         at = end
     if not marked:
         raise Unusable("failed", f"'{name}' was never finished: its first state has no end")
-    return at < total
+    return skipped, at < total
 
 
 def _version(data: bytes, name: str) -> int:
@@ -160,11 +151,12 @@ class _Window:
         self.title: str | None = None
 
 
-class _Replay(Replay):
-    """The commands of `Session_*` files."""
+class _Replay:
+    """The commands of `Session_*` files, and what they have built so far."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self.skipped = 0
         self._tabs: dict[int, _Tab] = {}
         self._windows: dict[int, _Window] = {}
         self._groups: dict[str, Group] = {}
@@ -172,6 +164,7 @@ class _Replay(Replay):
         self._pages = self._steps = 0
 
     def commands(self) -> dict[int, Command]:
+        """By their number. Kept here they would keep the file in memory: they know whose they are."""
         return structs({
             0: ("ii", self._put), 2: ("ii", self._place), 5: ("ii", self._prune_back), 6: ("", self._visit),
             7: ("ii", self._select), 8: ("ii", self._show), 9: ("ii", self._be), 11: ("ii", self._prune_front),

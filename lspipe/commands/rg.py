@@ -147,7 +147,7 @@ def _program() -> str:
     try:
         return child.find_program("rg", extra=[os.path.dirname(os.path.abspath(sys.executable))])
     except Precondition as error:
-        raise Precondition(error.message, "install ripgrep (Debian: apt install ripgrep; macOS: brew install ripgrep)") from None
+        raise Precondition(error.message, "install ripgrep: apt install ripgrep, or brew install ripgrep") from None
 
 
 def _ignore_rules(held: list[access.Held], run: runner.Run) -> Iterator[int]:
