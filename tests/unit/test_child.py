@@ -58,6 +58,13 @@ def gone(pid: int) -> bool:
 
 # What it says and what it is told
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no limit of data that is heeded")
+@pytest.mark.parametrize(("more", "kib"), [({}, 2 << 20), ({"memory": 64 << 20}, 64 << 10)], ids=["usual", "chosen"])
+def test_it_has_a_limit_of_memory(run: ledger.Run, more: dict[str, int], kib: int) -> None:
+    with shell(run, "ulimit -d", **more) as one:
+        assert b"".join(one.chunks()) == b"%d\n" % kib
+
+
 
 def test_lines_come_without_their_newline_and_the_last_may_lack_it(run) -> None:
     program = shell(run, r"printf 'a\n\nb\r\nlast'")
