@@ -27,8 +27,10 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
 PHASES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain) or not teeth.is_copy()]
 # With CI=true the same examples each time: what is red then is red for a change. Elsewhere new ones are searched for.
 SAME = os.environ.get("CI") == "true" and not teeth.is_copy()
+# Where coverage is measured a few examples go everywhere that many go.
+EXAMPLES = 10 if os.environ.get("LSPIPE_COVERAGE") else 100
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=PHASES,
-                          derandomize=SAME)
+                          derandomize=SAME, max_examples=EXAMPLES)
 settings.load_profile("untimed")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from lspipe import live, when
+from lspipe.browsers import jsonfile
 from lspipe.browsers.bookmark import Bookmark
 
 NAME = "StorableSidebar.json"
@@ -45,7 +46,7 @@ def read(fd: int, directory: str, now: int, stop: Callable[[], bool] = live.neve
 def parse(data: bytes) -> list[Object]:
     """The containers that have spaces and items. Raises Unusable where there is none: that is not an empty sidebar."""
     try:
-        value = orjson.loads(data)
+        value = jsonfile.loads(data, NAME)
     except orjson.JSONDecodeError as error:
         raise live.Unusable("failed", f"'{NAME}' is not JSON: {error}") from None
     found = [one for one in _objects(_dict(_dict(value).get("sidebar")).get("containers"))

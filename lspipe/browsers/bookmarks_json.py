@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from lspipe import live, when
+from lspipe.browsers import jsonfile
 from lspipe.browsers.bookmark import Bookmark
 
 #: The readable files, and for each the ones in its place where the browser encrypts them.
@@ -32,7 +33,7 @@ _BINS = {"trash"}
 def parse(data: bytes, name: str) -> dict[str, Any]:
     """The roots of the bookmark file `name`. Raises Unusable where it is none."""
     try:
-        value = orjson.loads(data)
+        value = jsonfile.loads(data, name)
     except orjson.JSONDecodeError as error:
         raise live.Unusable("failed", f"'{name}' is not JSON: {error}") from None
     roots = value.get("roots") if isinstance(value, dict) else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from lspipe import live
-from lspipe.browsers import safariplaces, webkit
+from lspipe.browsers import jsonfile, safariplaces, webkit
 from lspipe.browsers.known import BESIDE, BROWSERS, FILES, Browser
 from lspipe.paths import real as real_path
 
@@ -170,10 +170,10 @@ def local_state(root: str) -> dict[str, str]:
     """Directory to shown name, from Chromium's `Local State`; nothing where that cannot be read."""
     data = _small(root, "Local State")
     try:
-        cache = orjson.loads(data)["profile"]["info_cache"] if data else {}
+        cache = jsonfile.loads(data, "Local State")["profile"]["info_cache"] if data else {}
         return {directory: facts["name"] for directory, facts in cache.items()
                 if isinstance(facts, dict) and isinstance(facts.get("name"), str)}
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, live.Unusable):
         return {}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from lspipe import when
-from lspipe.browsers import mozlz4
+from lspipe.browsers import jsonfile, mozlz4
 from lspipe.browsers.tab import Entry, Group, Tab
 from lspipe.live import Unusable
 
@@ -58,7 +58,7 @@ def parse(data: bytes, name: str) -> State:
 
 def _json(data: bytes | bytearray, name: str) -> Any:
     try:
-        return orjson.loads(data)
+        return jsonfile.loads(data, name)
     except orjson.JSONDecodeError:
         pass
     try:  # Half a surrogate pair in a title, which only this one takes.

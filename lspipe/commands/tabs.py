@@ -136,9 +136,13 @@ def _must_be_live(opts: SimpleNamespace) -> bool:
 
 
 def _no_line(opts: SimpleNamespace, silent: Unusable | None) -> Precondition:
-    why = silent.message if silent else "no profile of a Chromium is granted, and no other browser has a live mode"
-    return Precondition(f"no live tabs: {why}", "start the browser with --remote-debugging-port=0, or leave out "
-                        + ("--text" if opts.text else "--from live"))
+    without = "leave out " + ("--text" if opts.text else "--from live")
+    if silent is not None:
+        return Precondition(f"no live tabs: {silent.message}",
+                            f"start the browser with --remote-debugging-port=0, or {without}")
+    which = "is among those that --profile names" if opts.profile else "is granted"
+    return Precondition(f"no live tabs: no profile of a Chromium {which}, and no other browser has a live mode",
+                        without)
 
 
 def _not_live(opts: SimpleNamespace, run: runner.Run, one: Granted) -> None:

@@ -396,6 +396,21 @@ def test_values_that_are_larger_than_memory_should_be(bare: Home) -> None:
         clear(done, "ls-history")
 
 
+def test_more_values_than_fit_into_memory(bare: Home) -> None:
+    """18 MB of empty lists, which become 500 MB: in Firefox's store they are 70 KB on the disk."""
+    traps.steering(bare)
+    data = b'{"roots":{},"windows":[],"x":[' + b"[]," * 6_000_000 + b"[]]}"
+    profile = traps.chromium(bare)
+    for file in (profile / "Bookmarks", profile.parent / "Local State"):
+        file.write_bytes(data)
+    (traps.firefox(bare) / "sessionstore-backups/recovery.jsonlz4").write_bytes(sessions.mozlz4(data))
+    for name, browser in (("ls-bookmarks", "firefox"), ("ls-tabs", "chromium")):
+        done = limits.run(bare, name, traps.WORD)
+        assert done.code == 7 and {row["provenance"]["browser"] for row in done.rows} == {browser}, (name, done.err)
+        assert b"holds more values than any browser writes" in done.err
+        clear(done, name)
+
+
 def test_names_of_parameters_that_are_a_megabyte_long(bare: Home) -> None:
     """What is known of names is kept, of these it must not be."""
     rows = (b'{"source":"x","url":"https://h.test/?%d' % number + b"a" * 1_000_000 + b'=x"}\n' for number in range(100))

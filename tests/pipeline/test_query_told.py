@@ -1,0 +1,107 @@
+"""What ls-query says where it cannot ask: once, by its name, with the right exit code."""
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+import support
+from support import Home
+
+PATIENT = ("--timeout", "60s")
+
+
+def lines(done: support.Done) -> list[str]:
+    return done.err.decode().splitlines()
+
+
+def browser(home: Home, *data: str) -> dict[str, object]:
+    path = home.home / ".config/chromium/Default"
+    return {"family": "browser", "browser": "chromium", "profile": "Default", "data": data, "path": str(path)}
+
+
+def test_a_profile_that_nobody_knows_is_said_once(home: Home) -> None:
+    done = home.run("ls-query", "--jsonl", *PATIENT, "--profile", "nosuch", "rust")
+    assert (done.code, done.out) == (3, b"")
+    assert lines(done) == ["ls-query: no profile 'nosuch'", "ls-consent list --found shows the profiles that there are"]
+    done = home.run("ls-query", "--jsonl", *PATIENT, "--profile", "nosuch", "--profile", "chromium", "rust")
+    assert done.code == 3 and {row["provenance"].get("browser", "chromium") for row in done.rows} == {"chromium"}
+    assert b"".join(done.err.splitlines()).count(b"nosuch") == 1
+
+
+def test_a_profile_that_is_here_and_not_granted_is_not_unknown(home: Home) -> None:
+    home.consent({"family": "files", "path": str(home.home / "notes")}, browser(home, "history"))
+    done = home.run("ls-query", "--source", "history", "--profile", "firefox", *PATIENT, "rust")
+    assert done.code == 5 and b"no profile" not in done.err and b"no consent" in done.err
+
+
+def test_a_family_is_what_of_it_is_granted(home: Home) -> None:
+    """A kind that was named by itself is missing, and is said once; one that its family brought along is not."""
+    home.consent(browser(home, "history", "bookmarks"))
+    done = home.run("ls-query", "--source", "browser", *PATIENT, "rust")
+    assert done.code == 0 and done.out
+    summary, = lines(done)
+    assert "; downloads: no consent (ls-consent grant browser --data downloads)" in summary
+    done = home.run("ls-query", "--source", "browser,downloads", *PATIENT, "rust")
+    assert done.code == 7 and done.out
+    assert lines(done)[0] == "ls-query: cannot ask downloads: no consent"
+    assert lines(done)[1] == "ls-consent grant browser --data downloads"
+    assert "downloads" not in lines(done)[2] and "reading: no consent" in lines(done)[2]
+    done = home.run("ls-query", "--source", "files,browser", *PATIENT, "rust")
+    assert done.code == 7 and lines(done)[0] == "ls-query: cannot ask files: no consent"
+
+
+def test_what_is_private_is_not_without_consent(home: Home) -> None:
+    notes = {"family": "files", "path": str(home.home / "notes"), "public": True}
+    home.consent(browser(home, "history"), notes)
+    summary = lines(home.run("ls-query", "--public", *PATIENT, "async"))[-1]
+    assert "; history: not public; bookmarks: no consent" in summary and "files" in summary.partition(";")[0]
+    plan = home.run("ls-query", "--public", "--plan", "async").out.decode()
+    assert "# history: not public\n# bookmarks: no consent\n" in plan
+    home.consent(browser(home, "history"))
+    done = home.run("ls-query", "--public", *PATIENT, "async")
+    assert done.code == 5 and b"no public grant" in done.err
+
+
+@pytest.mark.parametrize("form", [(), ("--jsonl",), ("--json",)], ids=str)
+def test_a_program_that_is_missing_is_a_precondition(form: tuple[str, ...], home: Home) -> None:
+    """As ls-rg alone has it. Python looks for rg beside itself: it has to be one that stands alone."""
+    python = home.root / "alone/python"
+    python.parent.mkdir()
+    python.symlink_to(os.path.realpath(sys.executable))
+    env = home.env(PATH="/nowhere", PYTHONPATH=os.path.dirname(os.path.dirname(click.__file__)))
+
+    def run(*words: str) -> support.Done:
+        done = subprocess.run([python, support.BIN / words[0], *words[1:]], cwd=home.home, env=env, capture_output=True)
+        return support.Done(done.returncode, done.stdout, done.stderr)
+
+    alone = run("ls-rg", "--words", "async", "notes")
+    done = run("ls-query", "--source", "files", *form, *PATIENT, "async")
+    assert alone.code == done.code == 5
+    assert b"cannot find the program 'rg'" in done.err and b"no source could be asked" in done.err
+
+
+def test_the_summary_counts_results_and_rows(home: Home) -> None:
+    """`N of M` results; the rows of the sources may be more, where one page is in several."""
+    every = home.run("ls-query", "--jsonl", "-n", "1000", "--cap", "browser=1000", *PATIENT, "rust")
+    found = lines(home.run("ls-query", "-n", "1", *PATIENT, "rust"))[-1]
+    head, _, rows = found.partition(": ")[2].partition(": ")
+    assert head == f"1 of {len(every.rows)}"
+    counted = sum(int(part.split()[1]) for part in rows.partition(";")[0].split(", "))
+    assert counted > len(every.rows) == len({row["id"] for row in every.rows})
+
+
+def test_a_wrong_word_in_the_settings_is_not_blamed_on_the_command_line(home: Home) -> None:
+    (home.config / "config.toml").write_text('[query]\nsource = ["histroy"]\n')
+    done = home.run("ls-query", *PATIENT, "rust")
+    assert done.code == 5 and lines(done)[0] == "ls-query: config.toml: unknown source 'histroy'"
+    done = home.run("ls-query", "--source", "histroy", *PATIENT, "rust")
+    assert done.code == 2 and lines(done)[0] == "ls-query: unknown source 'histroy'"
+
+
+def test_a_browser_without_a_live_mode_is_said_to_be_one(home: Home) -> None:
+    done = home.run("ls-tabs", "--from", "live", "--profile", "firefox")
+    assert done.code == 5
+    assert lines(done) == ["ls-tabs: no live tabs: no profile of a Chromium is among those that --profile names, and no"
+                           " other browser has a live mode", "leave out --from live"]
