@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -283,6 +284,56 @@ def option_names(argv: Sequence[str]) -> list[str]:
         elif len(word) > 1 and word.startswith("-") and word[1].isalpha():
             names.append(word[:2])
     return names
+
+
+def left_out(command: Command, argv: Sequence[str], error: click.UsageError) -> str | None:
+    """The same command line with `--` in its place, where what click takes for options is a `-word` of the query:
+    `ls-history -- rust -async`. None where it is something else."""
+    known = {name: param for param in command.params if isinstance(param, click.Option)
+             for name in (*param.opts, *param.secondary_opts)}
+    files = "--words" in known  # Its query is one argument, and paths follow.
+    if "--words" not in argv if files else not any("QUERY" in str(param.metavar) for param in command.params):
+        return None
+    typed: list[str] = []
+    words: list[str] = []
+    meant: list[str] = []
+    rest = iter(argv)
+    for word in rest:
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if word == "--":
+            words += rest
+        elif _excludes(word, known):
+            meant.append(word)
+            words.append(word)
+        elif len(word) > 1 and word.startswith("-"):
+            typed.append(word)
+            if word == name and name in known and not known[name].is_flag:
+                typed += islice(rest, 1)
+        else:
+            words.append(word)
+    if isinstance(error, click.NoSuchOption):
+        wrong = [word for word in meant if not error.option_name.startswith("--") and error.option_name[1:] in word]
+    else:
+        param = error.param if isinstance(error, click.BadParameter) else None
+        wrong = [word for word in meant if param is not None and known.get(word[:2]) is param]
+    if not wrong:
+        return None
+    if files:
+        query = max(2, 1 + max(at for at, word in enumerate(words) if word in meant))
+        words = [" ".join(words[:query]), *words[query:]]
+    from lspipe import stream
+
+    return " ".join(map(stream.quote, [str(command.name), *typed, "--", *words]))
+
+
+def _excludes(word: str, known: Mapping[str, click.Option]) -> bool:
+    """Whether a word can only be one that a query leaves out: no options, and none that lacks its second dash."""
+    if not (len(word) > 2 and word[0] == "-" and word[1].isalpha()) or "-" + word.partition("=")[0] in known:
+        return False
+    first = known.get(word[:2])
+    if first is None or first.is_flag:
+        return any("-" + letter not in known for letter in word[1:])
+    return isinstance(first.type, click.types.IntParamType) and word[2].isalpha()
 
 
 def wants_json_log(argv: Sequence[str]) -> bool:

@@ -6,9 +6,7 @@ that is not its own, then registers, checks consent and locks itself down as the
 
 import importlib
 import os
-import re
 import selectors
-import shlex
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,23 +59,11 @@ class Plan:
         """The same as text for bash; running it gives the same rows."""
         lines = [f"# {stream.plain(remark)}" for remark in self.remarks]
         first, *others = self.transforms
-        parts = [" ".join(map(quote, (first.name, *first.argv)))]
-        parts += [f"  <({' '.join(map(quote, (stage.name, *stage.argv)))})" for stage in self.sources]
+        parts = [" ".join(map(stream.quote, (first.name, *first.argv)))]
+        parts += [f"  <({' '.join(map(stream.quote, (stage.name, *stage.argv)))})" for stage in self.sources]
         lines.append(" \\\n".join(parts) + "".join(
-            f" |\n{' '.join(map(quote, (stage.name, *stage.argv)))}" for stage in others))
+            f" |\n{' '.join(map(stream.quote, (stage.name, *stage.argv)))}" for stage in others))
         return "\n".join(lines) + "\n"
-
-
-def quote(word: str) -> str:
-    """`word` for bash; with `$'..'` where it holds what must not be printed raw."""
-    if not stream.UNSAFE.search(word):
-        return shlex.quote(word)
-    body = word.replace("\\", "\\\\").replace("'", "\\'")
-    return "$'" + stream.UNSAFE.sub(_ansi_c, body) + "'"
-
-
-def _ansi_c(match: "re.Match[str]") -> str:
-    return "".join(f"\\x{byte:02x}" for byte in match.group().encode("utf-8", "surrogateescape"))
 
 
 def load(names: Sequence[str]) -> dict[str, runner.Tool]:

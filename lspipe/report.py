@@ -39,7 +39,7 @@ class Report:
 
     def say(self, level: str, message: str, hint: str | None = None, code: int | None = None) -> None:
         """One line on stderr, and one that says what to do; or one JSON object. What a row holds may be in it."""
-        message = _hidden(message)
+        message, hint = _hidden(message), hint and _hidden(hint)
         if self.log_json:
             data = stream.dumps({"command": self.command, "level": level, "code": code, "message": _text(message),
                                  "hint": hint and _text(hint)})

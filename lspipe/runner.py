@@ -120,7 +120,8 @@ def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
         if wrong is not None and wrong.name in configured and not set(wrong.opts) & set(argv):
             message = error.format_message().rstrip(".")
             raise Precondition(f"config.toml: {message}", "mend it, or move it away") from None
-        hint = f"try: {tool.name} --help"
+        meant = options.left_out(tool.cli, argv, error)
+        hint = f"try: {tool.name} --help" if meant is None else f"to leave a word out: {meant}"
         raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None
     assert isinstance(parsed, SimpleNamespace)
     return parsed

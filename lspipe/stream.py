@@ -50,6 +50,20 @@ def plain(text: str) -> str:
     return UNSAFE.sub(escape, text)
 
 
+def quote(word: str) -> str:
+    """`word` for bash; with `$'..'` where it holds what must not be printed raw."""
+    if not UNSAFE.search(word):
+        import shlex
+
+        return shlex.quote(word)
+    body = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + UNSAFE.sub(_ansi_c, body) + "'"
+
+
+def _ansi_c(match: "re.Match[str]") -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match.group().encode("utf-8", "surrogateescape"))
+
+
 def dumps(value: Any, newline: bool = True) -> bytes:
     """JSON in UTF-8, unsafe characters as escapes. A lone surrogate or a value that JSON lacks is a TypeError."""
     data = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE if newline else None)

@@ -107,6 +107,46 @@ def test_a_wrong_option_is_refused_and_the_nearest_named(one: support.Executable
     assert not bare.state.exists()
 
 
+OF_WORDS = ["ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading", "ls-qmd", "ls-query"]
+
+
+@pytest.mark.parametrize("name", OF_WORDS)
+def test_a_word_that_is_left_out_gets_advice(name: str, bare: support.Home) -> None:
+    for wrong, said in (("-async", "No such option '-a'"), ("-nightly", "Invalid value for '-n'")):
+        done = bare.run(name, "rust", wrong, "--since", "7d")
+        assert (done.code, done.out) == (2, b"")
+        first, hint = done.err.decode().splitlines()
+        assert first.startswith(f"{name}: {said}")
+        assert hint == f"to leave a word out: {name} --since 7d -- rust {wrong}"
+
+
+@pytest.mark.parametrize(("name", "args", "hint"), [
+    ("ls-history", ["-k8s", "rust"], "ls-history -- -k8s rust"),
+    ("ls-history", ["-n5", "rust", "-async", "-harmful", "--", "x"], "ls-history -n5 -- rust -async -harmful x"),
+    ("ls-history", ["it's", "-a\x1b\xff", "$x"], "ls-history -- 'it'\"'\"'s' $'-a\\x1b\\xff' '$x'"),
+    ("ls-history", ["password=hunter2hunter2", "-async"], "ls-history -- password=REDACTED -async"),
+    ("ls-query", ["rust", "-token", "--json", "-q"], "ls-query --json -q -- rust -token"),
+    ("ls-rg", ["--words", "-t", "py", "rust", "-async", "notes"], "ls-rg --words -t py -- 'rust -async' notes"),
+    ("ls-rg", ["--words", "-async", "rust", "notes"], "ls-rg --words -- '-async rust' notes"),
+])
+def test_the_advice_is_made_of_what_was_typed(
+    name: str, args: list[str], hint: str, bare: support.Home,
+) -> None:
+    done = bare.run(name, *(arg.encode("latin-1") for arg in args))
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.decode().splitlines()[1:] == [f"to leave a word out: {hint}"]
+
+
+@pytest.mark.parametrize(("name", "args"), [
+    ("ls-history", ["-x"]), ("ls-history", ["-since", "7d"]), ("ls-history", ["-n", "many", "rust"]),
+    ("ls-history", ["-n5x"]), ("ls-history", ["--reprot", "-async"]), ("ls-rg", ["rust", "-async"]),
+    ("ls-fuse", ["-async"]), ("ls-consent", ["-async"]),
+])
+def test_what_is_no_word_gets_none(name: str, args: list[str], bare: support.Home) -> None:
+    done = bare.run(name, *args)
+    assert done.code == 2 and done.err.decode().splitlines()[1:] == [f"try: {name} --help"]
+
+
 @each
 def test_options_are_never_abbreviated(one: support.Executable, bare: support.Home) -> None:
     done = bare.run(one.name, "--vers")
