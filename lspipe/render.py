@@ -68,6 +68,13 @@ def field(row: Row, name: str) -> Any:
     return value
 
 
+def has(row: Row, name: str) -> bool:
+    """Whether there is something at a dotted name, be it null."""
+    above, _, last = name.rpartition(".")
+    inside = field(row, above) if above else row
+    return isinstance(inside, dict) and last in inside
+
+
 def keep(row: Row, names: tuple[str, ...]) -> Row:
     """The row with `id` and the named fields alone, nested as they were, in the row's own order."""
     wanted = {*names, "id"}

@@ -21,6 +21,7 @@ from lspipe.row import Row
 
 READS, EMITS, ZONE = "row", None, "local"
 FORMS = ("table", "jsonl", "urls", "paths", "tsv", "results", "exa")
+_FIELDS = ("jsonl", "tsv", "results")
 _TSV = ("rank", "score", "source", "title", "url")
 
 
@@ -39,8 +40,22 @@ def rows(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Ite
     """The bytes to print."""
     if opts.null and opts.form not in ("urls", "paths", "tsv"):
         raise Usage(f"-0 goes with --as urls, paths or tsv, not {opts.form}")
+    strangers = dict.fromkeys(render.split_fields(opts.fields) if opts.form in _FIELDS else ())
     found = islice(_visible(opts, upstream, run), opts.limit)
-    yield from _FORMS[opts.form](opts, found, run)
+    yield from _FORMS[opts.form](opts, _met(found, strangers), run)
+    if strangers and run.report.rows_out:
+        run.flush()
+        said = "no row has " + ", ".join(f"'{options.printable(name)}'" for name in strangers)
+        run.report.note(said)
+        run.report.say("note", said)
+
+
+def _met(found: Iterator[Row], strangers: dict[str, None]) -> Iterator[Row]:
+    """The rows; of the names of fields those stay that no row had."""
+    for item in found:
+        for name in [name for name in strangers if render.has(item, name)]:
+            del strangers[name]
+        yield item
 
 
 def _visible(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:

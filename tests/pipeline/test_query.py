@@ -303,6 +303,17 @@ def test_fields_of_a_list_are_no_matter(home: Home) -> None:
     assert done.code == 0 and b"Cancellation" in done.out
 
 
+@pytest.mark.parametrize("form", ["--json", "--jsonl"])
+def test_a_field_that_no_row_has_is_named(home: Home, form: str) -> None:
+    said = "no row has 'titel', 'provenance.browsr'"
+    fields = ("--fields", "titel,url,provenance.browsr")
+    done = home.run("ls-query", form, *PATIENT, *fields, "async")
+    assert (done.code, done.err.decode()) == (0, f"ls-show: {said}\n")
+    assert said in done.out.decode() or form == "--jsonl"
+    done = home.run("ls-query", form, *PATIENT, *fields, "nonesuchword")
+    assert (done.code, done.err) == (0, b"")
+
+
 def test_without_ripgrep_the_source_failed_and_is_not_refused(home: Home) -> None:
     # The same interpreter by another name: ripgrep is looked for beside it as well.
     python = home.root / "python"
