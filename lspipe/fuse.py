@@ -20,7 +20,7 @@ import orjson
 
 from lspipe.exits import Usage
 from lspipe.merge import Corpora, merge, own_id, pack, place_of
-from lspipe.row import Row, family
+from lspipe.row import FAMILIES, Row, family
 
 K = 60
 #: Decimals of a score.
@@ -129,6 +129,24 @@ def numbers(values: Iterable[str], option: str, kind: type[int] | type[float]) -
             raise Usage(f"{option} takes NAME=NUMBER, not '{value}'", f"say {option} browser=2: a source or a family")
         found[name] = parsed
     return found
+
+
+def strangers(names: Iterable[str]) -> dict[str, None]:
+    """Of the names of sources and families those that lspipe has none of: rows made by hand may, or nobody."""
+    known = {*FAMILIES, *FAMILIES.values()}
+    return {name: None for name in names if name not in known}
+
+
+def met(rows: Iterable[Row], names: dict[str, None]) -> Iterable[Row]:
+    """The rows; once they are through, those of the names are left that are the source or family of none."""
+    return _met(rows, names) if names else rows
+
+
+def _met(rows: Iterable[Row], names: dict[str, None]) -> Iterator[Row]:
+    for row in rows:
+        for name in label(row):
+            names.pop(name, None)
+        yield row
 
 
 class _List:

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lspipe import __version__, stream
@@ -82,6 +82,13 @@ class Report:
         """A fact for the report and for --stats, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def strangers(self, verb: str, names: Iterable[str]) -> None:
+        """`no row has 'titel'`, for the report and as one line: names that were asked for and that no row has."""
+        said = ", ".join([f"'{_text(name)}'" for name in names])
+        if said and (self.rows_in or self.rows_out):
+            self.note(f"no row {verb} {said}")
+            self.say("note", f"no row {verb} {said}")
 
     def finish(self) -> None:
         """Say how many skipped things were not shown one by one."""

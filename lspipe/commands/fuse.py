@@ -38,11 +38,14 @@ def rows(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Ite
     """The fused list."""
     weights = fuse.numbers(opts.weight, "--weight", float)
     caps = fuse.numbers(opts.cap, "--cap", int)
-    fused = fuse.fuse(upstream, k=opts.k, weights=weights, caps=caps, dedupe=opts.dedupe, limit=opts.limit)
+    strangers = fuse.strangers([*weights, *caps])
+    fused = fuse.fuse(fuse.met(upstream, strangers), k=opts.k, weights=weights, caps=caps, dedupe=opts.dedupe,
+                      limit=opts.limit)
     run.report.counts.update(fused.counts)
     run.report.truncated |= fused.truncated
     if fused.again:
         run.report.note("one ranked list already: its order and scores stay")
+    run.report.strangers("is of", strangers)
     yield from fused.rows
 
 

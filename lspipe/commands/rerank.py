@@ -44,8 +44,9 @@ def rows(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Ite
         run.report.note("no model: lexical instead of hybrid")
     caps = fuse.numbers(opts.cap, "--cap", int)
     query = None if opts.query is None else options.printable(opts.query)
+    strangers = fuse.strangers([*caps, *(name for name in opts.recency if name != "all")])
     ranked = score.rerank(
-        upstream, query, depth=opts.depth, recency=opts.recency, now=run.now,
+        fuse.met(upstream, strangers), query, depth=opts.depth, recency=opts.recency, now=run.now,
         caps=caps, every_family=None if opts.limit is None else score.share(opts.limit), limit=opts.limit,
     )
     run.report.query_id = row.query_id(ranked.query) if ranked.query else None
@@ -53,6 +54,7 @@ def rows(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Ite
     run.report.truncated |= ranked.truncated
     for note in ranked.notes:
         run.report.note(note)
+    run.report.strangers("is of", strangers)
     yield from ranked.rows
 
 

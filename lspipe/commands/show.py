@@ -45,9 +45,7 @@ def rows(opts: SimpleNamespace, upstream: Iterator[Row], run: runner.Run) -> Ite
     yield from _FORMS[opts.form](opts, _met(found, strangers), run)
     if strangers and run.report.rows_out:
         run.flush()
-        said = "no row has " + ", ".join(f"'{options.printable(name)}'" for name in strangers)
-        run.report.note(said)
-        run.report.say("note", said)
+        run.report.strangers("has", strangers)
 
 
 def _met(found: Iterator[Row], strangers: dict[str, None]) -> Iterator[Row]:
