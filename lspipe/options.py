@@ -273,6 +273,11 @@ def namespace(**given: Any) -> SimpleNamespace:
     return SimpleNamespace(**given)
 
 
+def typed(name: str) -> bool:
+    """Whether the parameter was typed, and comes neither from config.toml nor from the environment; for callbacks."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
 def option_names(argv: Sequence[str]) -> list[str]:
     """The names of the options in `argv`, without any value: all that may reach the disk of a command line."""
     names = []

@@ -68,15 +68,11 @@ def cli(**given: object) -> SimpleNamespace:
         raise Usage("--live knows no number of visits: it does not go with --top and --sites")
     if given["device"] is not None and given["origin"] == "local":
         raise Usage("--device is about visits of other devices: it does not go with --origin local")
-    if not given["live"] and (without := _typed("tabs_from", "--from") or _typed("cdp", "--cdp")):
+    about_tabs = {"--from": "tabs_from", "--cdp": "cdp"}  # LSPIPE_CDP is there for ls-tabs too.
+    without = next((option for option, name in about_tabs.items() if options.typed(name)), None)
+    if without and not given["live"]:
         raise Usage(f"{without} says where open tabs are had from: it goes with --live alone")
     return options.namespace(**given)
-
-
-def _typed(name: str, option: str) -> str | None:
-    """The option, if it was typed: LSPIPE_CDP is there for ls-tabs too."""
-    source = click.get_current_context().get_parameter_source(name)
-    return option if source is click.core.ParameterSource.COMMANDLINE else None
 
 
 class Source(NamedTuple):

@@ -36,7 +36,7 @@ _FILE_CAP = 1 << 20
 @click.option("--cap", multiple=True, metavar="NAME=N", help="At most N of a source or family in front.")
 @click.option("--weight", multiple=True, metavar="NAME=W", help="Weight of a source or family.")
 @click.option("--all-terms", is_flag=True, help="Only what holds every word.")
-@click.option("--fields", metavar="A,B.C", help="Keep these fields, dotted; id always stays.")
+@click.option("--fields", metavar="A,B.C", help="With a form: keep these fields, dotted; id stays.")
 @click.option("--public", is_flag=True, help="Ask and print only what was granted as public.")
 @click.option("--raw", is_flag=True, help="Do not hide secrets in urls, titles and texts.")
 @click.option("--query-file", metavar="FILE", help="Read the query as a JSON object from FILE, - for stdin.")
@@ -45,6 +45,8 @@ _FILE_CAP = 1 << 20
 @click.option("--plan", "form", flag_value="plan", help="Print the bash that does the same; run nothing.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour and links.")
 def cli(**given: object) -> SimpleNamespace:
+    if given["form"] is None and options.typed("fields"):
+        raise Usage("--fields goes with --json, --jsonl or --plan: the list has its own")
     origin = click.get_current_context().get_parameter_source("source")
     return options.namespace(**given, sources_by_default=origin is click.core.ParameterSource.DEFAULT_MAP)
 
@@ -52,6 +54,9 @@ def cli(**given: object) -> SimpleNamespace:
 def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     """Plan before anything is registered: a question that nobody may be asked starts nothing."""
     began = time.monotonic()
+    forms = [form for form in ("--json", "--jsonl", "--plan") if form in options.option_names(run.argv)]
+    if len(forms) > 1:
+        raise Usage(f"{forms[0]} and {forms[1]} are two forms: the answer has one")
     if opts.sandbox_report:
         return runner.Reach(may_signal=True)
     runner.demand_sandbox(run, signals=True)  # Its stages are held in that, too.

@@ -33,6 +33,8 @@ _TSV = ("rank", "score", "source", "title", "url")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour and links.")
 @click.option("-q", "--query", help="Highlight these words instead of each row's own query.")
 def cli(**given: object) -> SimpleNamespace:
+    if given["form"] not in _FIELDS and options.typed("fields"):
+        raise Usage(f"--fields goes with --as jsonl, tsv or results, not {given['form']}")
     return options.namespace(**given)
 
 

@@ -298,9 +298,44 @@ def test_words_need_no_quotes(home: Home) -> None:
         "ls-query", "--plan", "--now", support.NOW, "async cancellation").out
 
 
-def test_fields_of_a_list_are_no_matter(home: Home) -> None:
-    done = home.run("ls-query", *PATIENT, "--fields", "title", "async")
+def test_fields_of_a_list_are_refused_where_they_were_typed(home: Home) -> None:
+    done = home.run("ls-query", "--fields", "title", "async")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err == b"ls-query: --fields goes with --json, --jsonl or --plan: the list has its own\n"
+    file = home.home / "asked.json"
+    file.write_text('{"query":"async","output_schema":["title"]}')
+    done = home.run("ls-query", *PATIENT, "--query-file", str(file))
     assert done.code == 0 and b"Cancellation" in done.out
+
+
+@pytest.mark.parametrize("forms", [("--json", "--jsonl"), ("--plan", "--json"), ("--jsonl", "--plan")], ids=" ".join)
+def test_an_answer_has_one_form(home: Home, forms: tuple[str, str]) -> None:
+    done = home.run("ls-query", forms[0], "async", forms[1])
+    assert (done.code, done.out) == (2, b"")
+    first, second = sorted(forms)
+    assert done.err.decode() == f"ls-query: {first} and {second} are two forms: the answer has one\n"
+    assert home.run("ls-query", forms[1], *PATIENT, forms[1], "--source", "files", "async").code == 0
+    file = home.config / "config.toml"
+    file.write_text(f"[query]\n{forms[0].strip('-')} = true\n")
+    file.chmod(0o600)
+    now = ("--now", support.NOW)
+    chosen = home.run("ls-query", forms[1], *PATIENT, *now, "--source", "files", "async")
+    assert chosen.code == 0
+    file.unlink()
+    if forms[1] != "--json":  # It holds the time that it took.
+        assert chosen.out == home.run("ls-query", forms[1], *PATIENT, *now, "--source", "files", "async").out
+
+
+@pytest.mark.parametrize("form", ["table", "urls", "paths", "exa"])
+def test_fields_go_with_the_forms_that_have_them(bare: Home, form: str) -> None:
+    done = bare.run("ls-show", "--as", form, "--fields", "title", stdin=b"")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.decode() == f"ls-show: --fields goes with --as jsonl, tsv or results, not {form}\n"
+    file = bare.config / "config.toml"
+    file.write_text('[show]\nfields = "title"\n')
+    file.chmod(0o600)
+    done = bare.run("ls-show", "--as", form, stdin=b'{"source":"files","url":"file:///a"}\n')
+    assert (done.code, done.err) == (0, b"") and done.out
 
 
 @pytest.mark.parametrize("form", ["--json", "--jsonl"])
