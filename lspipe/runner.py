@@ -171,6 +171,8 @@ def _prepare(run: Run) -> None:
         run.until = when.until(wanted[2], run.now) if wanted[2] else None
     except ValueError as error:
         raise Usage(str(error)) from None
+    if when.reversed_range(run.since, run.until):
+        raise Usage("--until is before --since")
 
 
 def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:

@@ -96,6 +96,11 @@ def until(text: str, now: int, tz: tzinfo | None = None) -> int:
     return _bounds(text, now, tz)[1]
 
 
+def reversed_range(since: int | None, until: int | None) -> bool:
+    """Whether nothing can be between the two: the first that is in, and the first that is out."""
+    return since is not None and until is not None and until <= since
+
+
 def _bounds(text: str, now: int, tz: tzinfo | None) -> tuple[int, int]:
     """The first microsecond of what the text names, and the first one after it."""
     wanted = text.strip()

@@ -154,6 +154,8 @@ def _times(scope: dict[str, str], run: runner.Run, since: int | None, until: int
             until = when.until(scope["until"], run.now)
     except ValueError as error:
         raise Usage(f"query file: scope: {error}") from None
+    if when.reversed_range(since, until):
+        raise Usage("query file: scope: until is before since")
     return since, until
 
 

@@ -107,6 +107,23 @@ def test_a_wrong_option_is_refused_and_the_nearest_named(one: support.Executable
     assert not bare.state.exists()
 
 
+@pytest.mark.parametrize("one", [
+    one for one in support.executables() if one.kind == "source" or one.name == "ls-query"], ids=str)
+@pytest.mark.parametrize("times", [
+    ("2026-11-30", "2026-11-29"), ("7d", "30d"), ("today", "yesterday"),
+    ("2026-07-20T10:00:00Z", "2026-07-20T09:59:59.999999Z"),
+], ids=" ".join)
+def test_a_range_of_time_that_is_reversed_is_refused(
+    one: support.Executable, times: tuple[str, str], bare: support.Home,
+) -> None:
+    since, until = times
+    done = bare.run(one.name, "--now", support.NOW, "--since", since, "--until", until, "word")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.decode() == f"{one.name}: --until is before --since\n"
+    done = bare.run(one.name, "--now", support.NOW, "--since", since, "--until", since, "word")
+    assert done.code == 5, "an instant and a day are ranges too; here nothing is granted"
+
+
 OF_WORDS = ["ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading", "ls-qmd", "ls-query"]
 
 

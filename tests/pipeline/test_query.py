@@ -120,6 +120,7 @@ def test_a_query_file_is_the_same_as_flags(home: Home) -> None:
     (b'{"query":"x","unknown":1}', b"unknown"),
     (b'{"sources":["history"]}', b"query"),
     (b'{"query":"x","scope":{"since":"whenever"}}', b"whenever"),
+    (b'{"query":"x","scope":{"since":"7d","until":"30d"}}', b"query file: scope: until is before since"),
     (b'{"query":"x","sources":["nowhere"]}', b"nowhere"),
     (b"[]", b"not an object"), (b"nothing", b"not JSON"), (b'{"query":"x","scope":{"paths":["a\\u0000"]}}', b"NUL"),
 ])
@@ -127,6 +128,11 @@ def test_a_bad_query_file_is_refused(home: Home, asked: bytes, words: bytes) -> 
     done = home.run("ls-query", "--query-file", "-", stdin=asked)
     assert (done.code, done.out) == (2, b"")
     assert words in done.err and b"Traceback" not in done.err
+
+
+def test_a_flag_and_a_query_file_may_not_be_reversed(home: Home) -> None:
+    done = home.run("ls-query", "--query-file", "-", "--since", "2d", stdin=b'{"query":"x","scope":{"until":"30d"}}')
+    assert (done.code, done.out, done.err) == (2, b"", b"ls-query: query file: scope: until is before since\n")
 
 
 def test_defaults_are_those_of_the_plan(home: Home) -> None:
