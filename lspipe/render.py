@@ -6,6 +6,7 @@ from lspipe import folding, matching, table, urls, when, words
 from lspipe.row import Row
 
 _SOURCE_CELLS = 9
+_MOST_VISITS = 10**9
 
 
 def place(row: Row) -> str:
@@ -24,6 +25,12 @@ def title(row: Row) -> str:
     return text if isinstance(text, str) and text.strip() else str(row["url"])
 
 
+def _visits(row: Row) -> str:
+    """How often a page or site was visited, where the row is there for that."""
+    count = field(row, "meta.visits_in_scope")
+    return f" {count}×" if type(count) is int and 0 < count < _MOST_VISITS else ""
+
+
 def _adds_words(snippet: str, shown: str) -> bool:
     have = {token.text for token in folding.tokens(shown)}
     return any(token.text not in have for token in folding.tokens(snippet))
@@ -39,10 +46,12 @@ def result(row: Row, number: int, cells: int, color: bool, now: int, query: word
     """One result as one or two lines of at most `cells` display cells, without the last newline."""
     head = f"{row.get('rank', number):>2} {table.fit(table.clean(str(row['source'])), _SOURCE_CELLS):<9} "
     accessed = when.parse_rfc3339(row["accessed_at"]) if row.get("accessed_at") else None
-    age = f" {when.age(accessed, now)}" if accessed is not None else ""
+    age = _visits(row) + (f" {when.age(accessed, now)}" if accessed is not None else "")
     room = max(20, cells - table.width(head) - table.width(age) - 3)
     shown = table.clean(title(row))
     where = table.clean(place(row))
+    if where == shown or shown == row["url"]:
+        where = ""  # It would say the same again.
     # The title has the first claim on the room, but leaves a third of it to the place.
     name = table.fit(shown, max(room - table.width(where), room * 2 // 3))
     where = table.fit(where, max(0, room - table.width(name)))
@@ -50,7 +59,7 @@ def result(row: Row, number: int, cells: int, color: bool, now: int, query: word
     if color:
         painted = table.link(str(row["url"]), painted)
     text = f"{head}{painted}"
-    if where and shown != row["url"]:
+    if where:
         text += f" — {where}"
     text += age
     snippet = row.get("snippet")

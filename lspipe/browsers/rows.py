@@ -62,9 +62,9 @@ def history(
 
 
 def often(
-    one: Granted, found: "Often", query: "Query", max_chars: int, narrow: bool, device: str | None = None,
+    one: Granted, found: "Often", query: "Query", max_chars: int, device: str | None = None,
 ) -> Row:
-    """The row of a page that was visited often, or of a site; `narrow` says that only visits in scope were counted.
+    """The row of a page that was visited often, or of a site, with the visits that were counted.
 
     A site's row has its root for a url, its host for a title, and the time of its newest visit.
     """
@@ -78,9 +78,7 @@ def often(
     if found.site is not None:
         made["id"] = row.identify(HISTORY, one.browser, one.profile, page.url, "site")
         meta["pages"] = found.pages
-    if narrow:
-        meta["visits_in_scope"] = found.visits
-    return made | {"meta": meta}
+    return made | {"meta": meta | {"visits_in_scope": found.visits}}
 
 
 def bookmark_id(one: Granted, mark: "Bookmark") -> str:

@@ -14,7 +14,8 @@ of pages and error pages are left out. --since and --until choose pages by their
 is, accessed_at is its newest visit in that time, and meta.visit_count counts all of them.
 
 --top puts the most visited pages first and --sites the most visited sites, a row for each host; the score is then the
-number of visits, those in the time of --since and --until if one is given, and words only choose.
+number of visits, those in the time of --since and --until if one is given, and words only choose. It is also in
+meta.visits_in_scope, which ls-show shows: 41×.
 
 --live adds what the file does not hold yet: Chromium writes it ten seconds after a visit, and loses what is younger
 when it is killed. It is the pages that the open tabs can go back and forward to, from the session file, which needs
@@ -236,8 +237,7 @@ def _most_visited(
     with granted.in_time(run):
         for often in listing(histories, matched, most):
             one = profiles[often.profile]
-            row = made.often(one.profile, often, query, opts.max_chars, histories[often.profile].wanted.narrow,
-                             one.names.name(often.page.device))
+            row = made.often(one.profile, often, query, opts.max_chars, one.names.name(often.page.device))
             strengths = (matched[often.profile] or {}).get(often.page.id, ())
             yield row | ({"matched_terms": judge.matched(strengths)} if query.wanted else {})
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import profiles
 import pytest
 from profiles import DAY, NOON, Page, Visit
@@ -68,6 +69,33 @@ def test_the_most_visited_sites(one: Home) -> None:
     assert first[0]["meta"]["visit_count"] == 8 and first[0]["meta"]["pages"] == 2
     assert first[0]["accessed_at"] == "2026-07-21T12:00:00.000000Z"  # Of the page that was visited less, but lately.
     assert found(one, "--sites", "needle", "--since", "3d12h") == [("a.test/", 5), ("b.test:81/", 1)]
+
+
+@pytest.mark.parametrize(("args", "lines"), [
+    (("--top", "-n", "2"), [" 1 history   needle often — a.test/often 5× 1d",
+                            " 2 history   needle lately — a.test/lately 3× 1h"]),
+    (("--top", "--since", "3d", "often"), [" 1 history   needle often — a.test/often 2× 1d"]),
+    (("--sites", "-n", "2"), [" 1 history   a.test 8× 1h", " 2 history   b.test:81 2× 3d"]),
+    (("often",), [" 1 history   needle often — a.test/often 1d"]),
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_a_person_sees_what_they_are_ranked_by(one: Home, args: tuple[str, ...], lines: list[str]) -> None:
+    found = one.run("ls-history", *NOW, *args)
+    shown = one.run("ls-show", *NOW, stdin=found.out)
+    assert (shown.code, shown.out.decode().splitlines()) == (0, lines)
+
+
+@pytest.mark.parametrize("count", [True, 0, -1, 1.5, "41", 10**9, [], None])
+def test_what_is_no_number_of_visits_is_not_shown(bare: Home, count: Any) -> None:
+    row = {"source": "mine", "url": "https://a.test/", "title": "a.test", "meta": {"visits_in_scope": count}}
+    assert bare.run("ls-show", stdin=orjson.dumps(row)).out == b" 1 mine      a.test\n"
+
+
+@pytest.mark.parametrize("columns", ["45", "60", "80", "120"])
+def test_the_visits_are_within_the_width(bare: Home, columns: str) -> None:
+    row = {"source": "history", "url": "https://a.test/" + "way/" * 40, "title": "very often " * 20,
+           "accessed_at": "2026-07-20T13:00:00.000000Z", "meta": {"visits_in_scope": 41}}
+    line, = bare.run("ls-show", *NOW, stdin=orjson.dumps(row), env=bare.env(COLUMNS=columns)).out.decode().splitlines()
+    assert line.endswith(" 41× 1d") and len(line) <= int(columns)
 
 
 def test_a_page_whose_visits_have_expired_keeps_its_figure(bare: Home) -> None:
