@@ -124,6 +124,14 @@ def test_a_range_of_time_that_is_reversed_is_refused(
     assert done.code == 5, "an instant and a day are ranges too; here nothing is granted"
 
 
+def test_the_columns_of_tsv_are_named(bare: support.Home) -> None:
+    shown = " ".join(bare.run("ls-show", "--help").out.decode().split())
+    assert "without, tsv has rank, score, source, title, url." in shown
+    row = b'{"source":"mine","url":"x:","title":"T","rank":1,"score":2}\n'
+    named = bare.run("ls-show", "--as", "tsv", "--fields", "rank,score,source,title,url", stdin=row)
+    assert bare.run("ls-show", "--as", "tsv", stdin=row).out == named.out == b"1\t2\tmine\tT\tx:\n"
+
+
 OF_WORDS = ["ls-history", "ls-bookmarks", "ls-tabs", "ls-downloads", "ls-reading", "ls-qmd", "ls-query"]
 
 
