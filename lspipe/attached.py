@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from lspipe import stream
 from lspipe.browsers.granted import Granted
 from lspipe.exits import LspipeError
 from lspipe.run import Run
@@ -63,7 +64,9 @@ def speak(run: Run, line: "Line", known: "Mapping[str, Sequence[Tab]]", must: bo
     found = cdp.listed(session)
     profile = livetabs.whose(line, found.pages, known)
     if found.elsewhere:
-        run.report.note(f"{profile.label}: {found.elsewhere} tabs of private windows or other profiles are not shown")
+        tabs = stream.counted(found.elsewhere, "tab of a private window or another profile is",
+                              "tabs of private windows or other profiles are")
+        run.report.note(f"{profile.label}: {tabs} not shown")
     return Live(session, profile, found.pages)
 
 

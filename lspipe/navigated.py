@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lspipe import attached
+from lspipe import attached, stream
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
 from lspipe.exits import Precondition, Upstream
@@ -152,7 +152,8 @@ def _ask(run: Run, line: "Line", known: "Mapping[str, Sequence[Tab]]", must: boo
     live.session.close()
     silent = len(live.pages) - len(lists)
     if silent:
-        run.report.note(f"{live.profile.label}: {silent} tabs did not tell where they had been")
+        tabs = stream.counted(silent, "tab did not tell where it had been", "tabs did not tell where they had been")
+        run.report.note(f"{live.profile.label}: {tabs}")
     return live.profile.label, [
         Tab(Entry(page.url, page.title or None),
             tuple(Entry(one.url, one.title or None) for one in lists[page.id] if ":" in one.url), key=page.id)

@@ -72,8 +72,18 @@ def until(grant: Grant) -> str:
     return "revoked" if grant.expires_at is None else when.rfc3339(grant.expires_at)[:16] + "Z"
 
 
-def overview(found: Sequence[Found], current: Sequence[Grant], choice: Sequence[Grant] = ()) -> Iterator[str]:
-    """The profiles on this machine and what of each is granted; those of `choice` with their number."""
+def overview(
+    family: str, found: Sequence[Found], current: Sequence[Grant], choice: Sequence[Grant] = ()
+) -> Iterator[str]:
+    """What is granted of the family so far: of browsers the profiles on this machine and what of each is, those of
+    `choice` with their number."""
+    if family != "browser":
+        granted_already = [grant for grant in current if grant.family == family]
+        if granted_already:
+            yield f"Granted of {family} so far:"
+        for grant in granted_already:
+            yield f"    {grant.label}{kinds(grant)}, until {until(grant)}"
+        return
     if found:
         yield "Browser profiles on this machine (nothing but their names was read):"
     numbers = {grant.path: str(number) for number, grant in enumerate(choice, 1)}
@@ -96,7 +106,8 @@ def chosen(grants: Sequence[Grant], answer: str) -> list[Grant]:
 def inside(path: str, names: Sequence[str], found: Sequence[Found]) -> Iterator[str]:
     """What a grant of the folder `path` opens, by the `names` of its entries."""
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    yield f"every file in it and below; it has {len(names)} entries" + (f": {shown}" if names else "")
+    entries = stream.counted(len(names), "entry", "entries")
+    yield f"every file in it and below; it has {entries}" + (f": {shown}" if names else "")
     for profile in found:
         if within(profile.path, path):
             yield f"with it a whole browser profile, cookies and passwords too: {profile.path}"

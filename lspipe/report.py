@@ -93,7 +93,8 @@ class Report:
     def finish(self) -> None:
         """Say how many skipped things were not shown one by one."""
         if self.skipped_count > _SHOWN and Exit.SKIPPED in self.codes:
-            self.say("warning", f"{self.skipped_count - _SHOWN} more were skipped (--report FILE lists them)")
+            more = stream.counted(self.skipped_count - _SHOWN, "more was", "more were")
+            self.say("warning", f"{more} skipped (--report FILE lists them)")
 
     def as_dict(self, code: int) -> dict[str, Any]:
         """The report object of `schemas/report.schema.json`."""

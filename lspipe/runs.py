@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from lspipe import identity, ledger, rundir, survey
+from lspipe import identity, ledger, rundir, stream, survey
 
 Row = dict[str, Any]
 
@@ -66,7 +66,7 @@ def owner_row(run: Run) -> Row:
     if run.state == "unknown":
         trouble["reason"] = run.reason
     elif run.found.corrupt:
-        trouble["reason"] = f"{run.found.corrupt} rows cannot be read"
+        trouble["reason"] = f"{stream.counted(run.found.corrupt, 'row', 'rows')} cannot be read"
     return _row(run, _own(run.owner), kind="owner", pid=run.owner.get("pid"), state=run.state, owned=True,
                 paths=[ledger.text(run.path)] if run.path else [], **trouble)
 

@@ -50,6 +50,11 @@ def plain(text: str) -> str:
     return UNSAFE.sub(escape, text)
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """`1 row is`, `2 rows are`."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def quote(word: str) -> str:
     """`word` for bash; with `$'..'` where it holds what must not be printed raw."""
     if not UNSAFE.search(word):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from lspipe import stream
 from lspipe.browsers import granted, places, safariplaces
 from lspipe.browsers.granted import Granted
 from lspipe.exits import NotFound
@@ -98,8 +99,8 @@ def tabs(run: Run, opened: Iterable[Opened], typed: str) -> "list[tuple[Granted,
             found.append((one.profile, [tab for tab in synced.tabs if tab.device is not None
                                         and devices.means(typed, tab.device.id, tab.device.name)]))
             if synced.broken:
-                granted.leave_out(run, _TABS, one.profile, Unusable(
-                    "failed", f"{synced.broken} parts of its synced tabs are damaged or missing"))
+                parts = stream.counted(synced.broken, "part of its synced tabs is", "parts of its synced tabs are")
+                granted.leave_out(run, _TABS, one.profile, Unusable("failed", f"{parts} damaged or missing"))
     check(typed, {number: device.name or number for number, device in known.items()})
     return found
 

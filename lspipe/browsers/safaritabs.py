@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from lspipe import when
+from lspipe import stream, when
 from lspipe.browsers import plist
 from lspipe.browsers.cursor import Cursor, as_text
 from lspipe.browsers.safari import DEFAULT, Stop
@@ -69,7 +69,7 @@ def tabs(conn: sqlite3.Connection, folder: str, now: int) -> tuple[list[Tab], li
         listed += store.tabs(window, number, now)
     notes = _notes(unclear)
     if nobodys:
-        notes.append(f"{nobodys} windows are left out: it cannot be told of which profile they are")
+        notes.append(_left_out(nobodys, "of which profile it is", "of which profile they are"))
     if cursor.damaged:
         raise Unusable("failed", "a part of 'SafariTabs.db' is damaged")
     return listed, notes
@@ -82,7 +82,12 @@ def _counted(tabs: int, name: str) -> int:
 
 
 def _notes(unclear: int) -> list[str]:
-    return [f"{unclear} windows are left out: it cannot be told that they are not private"] if unclear else []
+    return [_left_out(unclear, "that it is not private", "that they are not private")] if unclear else []
+
+
+def _left_out(windows: int, one: str, many: str) -> str:
+    return stream.counted(windows, f"window is left out: it cannot be told {one}",
+                          f"windows are left out: it cannot be told {many}")
 
 
 CLOUD_TABLES = ("cloud_tabs", "cloud_tab_devices")

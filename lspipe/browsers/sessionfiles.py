@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
-from lspipe import live
+from lspipe import live, stream
 from lspipe.browsers import closedtabs, sessionstore, snss, webkitsessions
 from lspipe.browsers.opened import Connect, Found, Opened
 from lspipe.browsers.tab import first_usable
@@ -118,7 +118,7 @@ def _read_sessions(opened: Opened, now: int) -> Found:
         lambda data, name: parse(data, name, now))
     notes = list(opened.notes)
     if session.skipped:
-        notes.append(f"{session.skipped} records of '{name}' cannot be read")
+        notes.append(f"{stream.counted(session.skipped, 'record', 'records')} of '{name}' cannot be read")
     return Found(session.tabs, _saved(opened.stores[name]), opened.failures + failures, notes)
 
 

@@ -218,7 +218,8 @@ def _grant(_opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     before: Before = run.reach.given
     current = consent.load(before.config)
     grants, left = before.grants, run.clock.left
-    terminal.say(before.terminal, offer.overview(before.found, current.grants, grants if before.choose else ()))
+    terminal.say(before.terminal, offer.overview(
+        grants[0].family, before.found, current.grants, grants if before.choose else ()))
     if before.choose:
         grants = offer.chosen(grants, terminal.ask(before.terminal, "Which, by number?", left()))
     grants = [_pinned(grant) for grant in grants]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lspipe import access, child, filescope, options, paths, qmd, qmdprogram, row, runner
+from lspipe import access, child, filescope, options, paths, qmd, qmdprogram, row, runner, stream
 from lspipe.exits import Deadline, NotFound, Precondition, Upstream, Usage
 from lspipe.matching import Field, Matcher
 from lspipe.narrow import Request, Scope, plain_path, within
@@ -151,7 +151,8 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
         raise Precondition(f"the index of qmd has no vectors, which --qmd-mode {opts.mode} needs", "qmd embed")
     terms, found = _ask(opts, search, place, parts, run)
     if found.strange:
-        run.report.skip(f"{found.strange} results of qmd are of another shape", "failed", count=found.strange)
+        strange = stream.counted(found.strange, "result of qmd is", "results of qmd are")
+        run.report.skip(f"{strange} of another shape", "failed", count=found.strange)
     conn = qmdindex.connect(place)
     place.clear()  # What is open can still be read.
     try:

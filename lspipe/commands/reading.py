@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from lspipe import browsing, options, runner
+from lspipe import browsing, options, runner, stream
 from lspipe.browsers import granted
 from lspipe.browsers import rows as made
 from lspipe.browsers.granted import Granted
@@ -99,8 +99,8 @@ def _entries(opts: SimpleNamespace, run: runner.Run, one: Opened) -> "list[Readi
             entries = [entry for entry in found if listed.within(entry.added, run.since, run.until)
                        and not (opts.unread and entry.state == "read")]
             if broken:
-                granted.leave_out(run, made.READING, one.profile, Unusable(
-                    "failed", f"{broken} parts of the reading list are damaged or missing"))
+                parts = stream.counted(broken, "part of the reading list is", "parts of the reading list are")
+                granted.leave_out(run, made.READING, one.profile, Unusable("failed", f"{parts} damaged or missing"))
     return entries
 
 

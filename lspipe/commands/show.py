@@ -125,7 +125,7 @@ def _paths(opts: SimpleNamespace, found: Iterator[Row], run: runner.Run) -> Iter
         else:
             yield _ended(path, opts.null)
     if without := run.report.counts["without_a_path"]:
-        run.report.say("note", f"{without} of the rows have no path")
+        run.report.say("note", f"{without} of the rows {'has' if without == 1 else 'have'} no path")
 
 
 def _tsv(opts: SimpleNamespace, found: Iterator[Row], _run: runner.Run) -> Iterator[bytes]:

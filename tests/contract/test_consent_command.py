@@ -67,7 +67,7 @@ def test_a_person_grants_a_folder(bare: Home) -> None:
     assert one.ino == notes.stat().st_ino and one.boot_id
     assert one.expires_at - one.granted_at == 30 * 86_400_000_000
     assert abs(one.granted_at / 1e6 - time.time()) < support.PATIENCE
-    assert str(notes) in screen and "today.md" in screen and "1 entries" in screen
+    assert str(notes) in screen and "today.md" in screen and "it has 1 entry: " in screen
     assert "to shell, until 20" in screen and "marked private" in screen
     assert str(bare.config / "consent.json") in screen
     assert "secret words" not in screen
@@ -239,6 +239,21 @@ def test_a_link_is_granted_as_what_it_names(bare: Home) -> None:
     (bare.home / "link").symlink_to("notes")
     assert grant(bare, "grant", "files", "link/../link")[0].code == 0
     assert [one.path for one in grants(bare)] == [str(bare.home / "notes")]
+
+
+@pytest.mark.parametrize("args", [("wiki", "diary"), ("files", "more")], ids=" ".join)
+def test_a_grant_lists_what_is_granted_of_its_family_and_no_other(home: Home, args: tuple[str, str]) -> None:
+    (home.home / "more").mkdir()
+    first = orjson.loads((home.config / "consent.json").read_bytes())["grants"]
+    home.consent(*first, {"family": "wiki", "collection": "notes", "expires_at": "2099-01-01T00:00:00Z"})
+    screen = grant(home, "grant", *args, answer=b"n\n")[1].replace("\r\n", "\n")
+    assert "chromium" not in screen and "firefox" not in screen
+    notes = str(home.home / "notes")
+    assert screen.startswith({
+        "wiki": "Granted of wiki so far:\n    wiki/notes, until 2099-01-01T00:00Z\nThe grant opens:\n",
+        "files": f"Granted of files so far:\n    {notes}, until revoked\nThe grant opens:\n",
+    }[args[0]])
+    assert "it has 0 entries\n" in screen or args[0] == "wiki"
 
 
 def test_an_agent_in_the_audience_is_said_aloud(bare: Home) -> None:

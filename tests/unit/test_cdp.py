@@ -74,7 +74,7 @@ def test_the_tabs_of_a_browser_that_listens(bare: Home, profile: Path) -> None:
     assert rows[A]["title"] == "Anton \x1b[2J\u202e <b>&amp;" and "window" not in rows[A]["meta"]
     assert b"\x1b" not in done.out and "\u202e".encode() not in done.out
     assert {row["provenance"]["method"] for row in done.rows} == {"cdp"}
-    assert [note for note in report["notes"] if "1 tabs of private windows" in note]
+    assert [note for note in report["notes"] if "1 tab of a private window" in note]
     assert browser.methods == ["Target.getBrowserContexts", "Target.getTargets"]
     assert [head.splitlines()[0] for head in sorted(browser.heads)] == [
         f"GET {GUID} HTTP/1.1", "GET /json/version HTTP/1.1"]

@@ -94,7 +94,7 @@ def test_lists_of_another_shape(bare: Home, profile: Path, answer: Any) -> None:
         done, report = reported(bare, "ls-history", "--live")
     assert done.code == 0 and done.err == b""
     assert {row["url"] for row in done.rows} == {OLD, NEW, BOTH, "http://a.test/good"}
-    silent = "chromium/Default: 1 tabs did not tell where they had been"
+    silent = "chromium/Default: 1 tab did not tell where it had been"
     assert (silent in report["notes"]) == (answer != {"entries": [{"url": None, "title": None}], "currentIndex": "x"})
 
 

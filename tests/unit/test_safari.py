@@ -262,7 +262,7 @@ def test_tabs_of_a_profile_are_nobody_elses(bare: Home) -> None:
         assert sorted(urls(bare, "ls-tabs", "--all")) == mine
     done = bare.run("ls-tabs", "--report", str(bare.root / "report"))
     notes = orjson.loads((bare.root / "report").read_bytes())["notes"]
-    assert f"safari/{HOME}: 1 windows are left out: it cannot be told of which profile they are" in notes
+    assert f"safari/{HOME}: 1 window is left out: it cannot be told of which profile it is" in notes
     assert done.out == b""
     bare.consent(grant(profile(bare)))
     rows = found(bare, "ls-tabs")
