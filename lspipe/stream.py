@@ -187,7 +187,7 @@ def rows(
 ) -> Iterator[Row]:
     """The rows of `fd`. A line that is not one goes to `skip(number, reason)` and the next is read.
 
-    Raises Usage where the input is not JSON Lines at all but one pretty-printed object or an array.
+    Raises Usage where the input is not JSON Lines at all but one pretty-printed object or an array, or an envelope.
     """
     first = True
     for number, data in lines(fd, cap):
@@ -201,8 +201,9 @@ def rows(
         if not stripped:
             continue
         if first and (stripped == b"{" or stripped.startswith(b"[")):
-            raise Usage("pretty-printed or array JSON: use jq -c, or jq -c '.[]'")
-        first = False
+            raise Usage("pretty-printed or array JSON: use jq -c, or jq -c '.[]'",
+                        "of ls-query take --jsonl, not --json" if stripped == b"{" else None)
+        begins, first = first, False
         try:
             row = parse(stripped)
         except BadLine as bad:
@@ -211,6 +212,8 @@ def rows(
         wrong = check(row) if check else None
         if wrong is None:
             yield row
+        elif begins and isinstance(row.get("results"), list) and not {"source", "url"} & row.keys():
+            raise Usage("an envelope, not rows: use ls-query --jsonl, or jq -c '.results[]'")
         else:
             skip(number, wrong)
 

@@ -138,8 +138,27 @@ def test_what_leaves_carries_no_raw_control_character(one: support.Executable, b
 def test_pretty_printed_json_gets_advice(one: support.Executable, data: bytes, bare: support.Home) -> None:
     done = bare.run(one.name, stdin=data)
     assert (done.code, done.out) == (2, b"")
-    assert done.err == f"{one.name}: pretty-printed or array JSON: use jq -c, or jq -c '.[]'\n".encode()
+    said = f"{one.name}: pretty-printed or array JSON: use jq -c, or jq -c '.[]'\n"
+    assert done.err.decode() == said + ("of ls-query take --jsonl, not --json\n" if data[:1] == b"{" else "")
     assert not bare.runs
+
+
+@each
+@pytest.mark.parametrize("data", [b'{"results":[]}\n', b'\n{"query":"x","results":[' + row(1).strip() + b"]}"])
+def test_an_envelope_gets_advice(one: support.Executable, data: bytes, bare: support.Home) -> None:
+    done = bare.run(one.name, stdin=data)
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.decode() == f"{one.name}: an envelope, not rows: use ls-query --jsonl, or jq -c '.results[]'\n"
+    assert not bare.runs
+
+
+@each
+def test_what_only_looks_like_an_envelope_is_a_line(one: support.Executable, bare: support.Home) -> None:
+    """A row may have results, and an object between rows is one bad line."""
+    done = bare.run(one.name, *as_rows(one), stdin=row(1, results=[]) + b'{"results":[]}\n' + row(2))
+    assert (done.code, len(done.rows)) == (7, 2)
+    done = bare.run(one.name, *as_rows(one), stdin=b'{"url":"x:","results":[]}\n' + row(2))
+    assert (done.code, len(done.rows)) == (7, 1)
 
 
 @each

@@ -87,6 +87,16 @@ def test_the_envelope(home: Home) -> None:
         home.run("ls-query", "--json", "--max-chars", "50", "--source", "files", "async").out)["results"][0]
 
 
+def test_an_envelope_is_no_input_of_a_sink(home: Home) -> None:
+    asked = "ls-query --json --source files async"
+    for more, said in (("", "pretty-printed"), (" | jq -c .", "an envelope, not rows")):
+        done = home.bash(f"{asked}{more} | ls-show")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode().startswith(f"ls-show: {said}") and b"--jsonl" in done.stderr
+    done = home.bash(f"{asked} | jq -c '.results[]' | ls-show")
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout
+
+
 def test_first_five_results_in_order(home: Home) -> None:
     done = home.run("ls-query", "--jsonl", *PATIENT, "-n", "5", "--now", support.NOW, "rust async cancellation")
     assert [(row["rank"], row["source"], row["title"]) for row in done.rows] == FIRST_FIVE
