@@ -30,6 +30,7 @@ _SHARED = ("hashlib", "lspipe.matching", "lspipe.lexical", "lspipe.snapshot", "l
            "lspipe.browsers.ranking")
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
 _PATIENCE = 1.0
+_LEAST = 5.0
 _GRACE = 0.2
 
 
@@ -219,18 +220,24 @@ class Pipeline:
     def _until_late(self, limit: float | None) -> float | None:
         if limit is None or all(child.ended is not None for child in self.children):
             return None
-        return max(0.05, limit + _PATIENCE - self._elapsed())
+        return max(0.05, min(0.0 if child.stopped_late else -self._over(child, limit)
+                             for child in self.children if child.ended is None))
 
     def _elapsed(self) -> float:
         return time.monotonic() - self.began - self.run.writer.waited
 
+    def _over(self, child: Child, limit: float) -> float:
+        """Seconds by which a stage that has not ended is late, below 0 where it is not: a source has its --timeout, and
+        a transform as much again (and not less than _LEAST)."""
+        allowed = limit + _PATIENCE
+        if child.stage not in self.plan.sources:
+            allowed += max(limit, _LEAST) + _PATIENCE
+        return self._elapsed() - allowed
+
     def _stop_late(self, limit: float | None) -> None:
-        """TERM to a source that is late, so that it takes its things along; KILL where that does not help."""
-        if limit is None:
-            return
-        over = self._elapsed() - limit - _PATIENCE
-        for child in self.children[: len(self.plan.sources)]:
-            if over < 0 or child.ended is not None:
+        """TERM to a stage that is late, so that it takes its things along; KILL where that does not help."""
+        for child in self.children:
+            if limit is None or child.ended is not None or (over := self._over(child, limit)) < 0:
                 continue
             if not child.stopped_late:
                 child.stopped_late = True

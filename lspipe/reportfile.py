@@ -9,8 +9,9 @@ import time
 from lspipe.exits import Deadline, Usage, WriteFailed
 from lspipe.narrow import readable
 
-#: How a report begins; what begins otherwise is somebody's file.
-_BEGIN = b'{"command":"ls-'
+#: How a report begins; what begins otherwise is somebody's file (or what --log json wrote).
+_BEGIN = re.compile(rb'\{"command":"ls-[a-z]+","version":"')
+_BEGIN_BYTES = 64
 #: Names of open descriptors: they are used as they are, since to open them anew would begin at the file's start.
 _OPEN = re.compile(r"/dev/fd/([0-9]{1,9})|/dev/(stdout)|/dev/(stderr)")
 _LOOK = 0.02
@@ -58,7 +59,7 @@ def _empty(fd: int, shown: str) -> None:
         if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
             raise Usage(f"'{shown}' is where {name} go", f"to have the report there, too: --report /dev/fd/{stream}")
     if found.st_size:
-        if os.pread(fd, len(_BEGIN), 0) != _BEGIN:
+        if not _BEGIN.match(os.pread(fd, _BEGIN_BYTES, 0)):
             raise Usage(f"'{shown}' is no earlier report: it is left as it is", "name another file, or remove it")
         os.ftruncate(fd, 0)
 

@@ -6,6 +6,7 @@ its first match is kept.
 """
 
 import base64
+import bisect
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -175,37 +176,60 @@ def _long(record: Long, file: File, keep: int) -> tuple[bool, Hit]:
 
 
 class _Window:
-    """Matching lines wait here until the lines after them have been seen."""
+    """Matching lines wait here until what comes after them has been seen, or as much of it as is kept."""
 
     def __init__(self, context: int, keep: int) -> None:
         self._context = context
         self._keep = keep
-        self._recent: deque[Hit] = deque(maxlen=context)
-        self._waiting: deque[tuple[Hit, list[str], list[str]]] = deque()
+        self._clear()
+
+    def _clear(self) -> None:
+        #: The lines of a file in one piece, each with an end; their numbers, and where each begins.
+        self._text = ""
+        self._numbers: list[int] = []
+        self._begins: list[int] = []
+        self._waiting: deque[tuple[Hit, int]] = deque()
 
     def add(self, line: Hit, matches: bool) -> Iterator[Hit]:
-        while self._waiting and self._waiting[0][0].line + self._context < line.line:
+        while self._waiting and self._has_enough(*self._waiting[0], line.line):
             yield self._finish()
-        for _hit, _before, after in self._waiting:
-            after.append(line.text)
+        self._drop(line.line)
+        begin = len(self._text)
+        self._numbers.append(line.line)
+        self._begins.append(begin)
+        self._text += line.text + "\n"
         if matches:
-            before = [old.text for old in self._recent if old.line >= line.line - self._context]
-            self._waiting.append((line, before, []))
-        self._recent.append(line)
+            self._waiting.append((line, begin))
 
     def flush(self) -> Iterator[Hit]:
         while self._waiting:
             yield self._finish()
-        self._recent.clear()
+        self._clear()
+
+    def _has_enough(self, hit: Hit, begin: int, number: int) -> bool:
+        return hit.line + self._context < number or len(self._text) - begin > self._keep + len(hit.text)
+
+    def _drop(self, number: int) -> None:
+        """Forget lines that no hit, waiting or to come, can want: from time to time, since what stays is moved."""
+        line, begin = (self._waiting[0][0].line, self._waiting[0][1]) if self._waiting else (number, len(self._text))
+        first = max(bisect.bisect_left(self._numbers, line - self._context),
+                    bisect.bisect_right(self._begins, begin - self._keep) - 1)
+        cut = self._begins[first] if first < len(self._begins) else len(self._text)
+        if 2 * cut > len(self._text) or 2 * first > len(self._begins):
+            self._text = self._text[cut:]
+            self._numbers = self._numbers[first:]
+            self._begins = [at - cut for at in self._begins[first:]]
+            self._waiting = deque((hit, at - cut) for hit, at in self._waiting)
 
     def _finish(self) -> Hit:
-        hit, before, after = self._waiting.popleft()
-        text = "\n".join([*before, hit.text, *after])
-        if len(text) > self._keep:
-            at = sum(len(line) + 1 for line in before) + hit.at
-            begin = max(0, min(at - self._keep // 2, len(text) - self._keep))
-            text = text[begin:begin + self._keep]
-        return replace(hit, around=text)
+        hit, begin = self._waiting.popleft()
+        low = self._begins[bisect.bisect_left(self._numbers, hit.line - self._context)]
+        behind = bisect.bisect_right(self._numbers, hit.line + self._context)
+        high = (self._begins[behind] if behind < len(self._begins) else len(self._text)) - 1
+        if high - low > self._keep:
+            low = max(low, min(begin + hit.at - self._keep // 2, high - self._keep))
+            high = low + self._keep
+        return replace(hit, around=self._text[low:high])
 
 
 def moved(hit: Hit, at: int, keep: int) -> Hit:

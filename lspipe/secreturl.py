@@ -46,7 +46,7 @@ def redact(url: str, inner: Inner) -> tuple[str, int]:
     count = 0
     if scheme and authority and scheme.lower() not in _WEB:
         open_end = _PASSWORD.match(url, found.start(2))
-        if open_end is not None and not is_placeholder(open_end[2]):
+        if open_end is not None and open_end[2] != MASK:
             rest, count = redact("//" + url[open_end.end():], inner)
             return f"{scheme}://{open_end[1]}:{MASK}@{rest[2:]}", count + 1
     if authority is not None:
@@ -111,7 +111,7 @@ def _userinfo(authority: str) -> tuple[str, int]:
         return authority, 0
     name, colon, password = user.partition(":")
     count = 0
-    if password and not is_placeholder(_bare(password)):
+    if password not in ("", MASK):  # No placeholder: whoever opens such a url has put something there.
         password = MASK
         count += 1
     if is_mixed(_bare(name), RANDOM_LENGTH):  # A token that stands for user and password.

@@ -6,7 +6,7 @@ import select
 import time
 from collections.abc import Iterable
 
-from lspipe import table
+from lspipe import stream
 from lspipe.exits import Deadline, Precondition
 from lspipe.narrow import readable
 
@@ -29,8 +29,9 @@ def find(hint: str) -> int:
 
 
 def line(text: str) -> bytes:
-    """One line to print, cleaned of whatever could move the cursor or turn the text around."""
-    return table.clean(readable(text)).encode("utf-8") + b"\n"
+    """One line to print, with whatever could move the cursor, turn the text around or hide in it as an escape: what is
+    consented to must be unmistakable."""
+    return stream.plain(readable(text)).encode("utf-8") + b"\n"
 
 
 def say(terminal: int, lines: Iterable[str]) -> None:

@@ -7,8 +7,8 @@ import orjson
 from lspipe.live import Unusable
 
 #: Lists and objects, and values, that a file may hold: two bytes of the one become 85 in memory, of the other 100 at
-#: worst. A store of 10,000 tabs with 20 pages each has 600,000 and 2 million.
-_CONTAINERS, _VALUES = 1_000_000, 3_000_000
+#: worst. A store of 5,000 tabs with 20 pages each has 300,000 and 2 million.
+_CONTAINERS, _VALUES = 600_000, 2_000_000
 
 
 def loads(data: bytes | bytearray, name: str) -> Any:

@@ -14,6 +14,8 @@ from lspipe.browsers.layout import Conditions, Layout, Wanted, from_device
 #: Characters of a url and of a title that are kept. A row has room for a mebibyte, and some `data:` urls do
 #: not fit.
 URL, TITLE = 65_536, 4096
+#: Nobody visits a page more often: a larger number is a damaged one, and a sum of such would be no score.
+_VISITS = 100_000_000
 #: With fewer pages in scope each is fetched by its id, with more the whole table is searched.
 _FEW = 50_000
 #: Pages that are fetched before the first is given out.
@@ -197,7 +199,7 @@ class History:
             else:
                 rows = self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v WHERE {where.visit}"
                                         " GROUP BY 1")
-            yield from ((page, visits) for page, visits in rows
+            yield from ((page, visits if visits <= _VISITS else 1) for page, visits in rows
                         if page not in self._outside and type(visits) is int and visits > 0)
             return
         counted = dict(self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v"
@@ -236,7 +238,7 @@ class History:
         value, synced, device = (last, None, None) if newest is None else newest
         seen, quality = self.layout.decode(value, self.wanted.now)
         return Page(number, url or "", length or 0, title, decoded(raw_text)[0],
-                    count if type(count) is int else None, seen, quality,
+                    count if type(count) is int and 0 <= count <= _VISITS else None, seen, quality,
                     None if synced is None else "synced" if synced else "local", odd_url or odd_title,
                     as_text(device) or None)
 

@@ -248,6 +248,8 @@ def _judge(line: pipeline.Pipeline, run: runner.Run) -> None:
         run.report.counts[child.stage.label] = child.facts.get("rows_out", 0)
     run.report.counts.update(_redactions(line))
     for child in line.children[sources:]:
+        if child.stopped_late:
+            raise Deadline(f"{child.stage.name} took too long", "ask for less, or give it more: --timeout 60s")
         if child.code < 0:
             raise Upstream(f"{child.stage.name} was killed by signal {-child.code}")
         if child.code not in (Exit.OK, Exit.NO_ROWS):

@@ -97,6 +97,16 @@ def test_any_other_answer_grants_nothing(answer: bytes, bare: Home) -> None:
     assert not bare.runs
 
 
+def test_what_is_asked_about_hides_nothing(bare: Home) -> None:
+    """A folder whose name looks like another's is shown with what makes the difference."""
+    for name in ("notes", "notes\u200b", "\u202eseton"):
+        (bare.home / name).mkdir()
+    _done, screen = grant(bare, "grant", "files", "notes\u200b", answer=b"n\n")
+    assert "notes\\u200b" in screen and "\u200b" not in screen
+    _done, screen = grant(bare, "grant", "files", "\u202eseton", answer=b"n\n")
+    assert "\\u202eseton" in screen and "\u202e" not in screen
+
+
 @pytest.mark.parametrize("answer", [b"y\n", b"Y\n", b"yes\n", b" YES \n"])
 def test_yes_is_yes(answer: bytes, bare: Home) -> None:
     done, _ = grant(bare, "grant", "wiki", answer=answer)

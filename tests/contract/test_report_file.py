@@ -31,7 +31,10 @@ def test_a_file_that_is_no_report_is_left_as_it_is(args: list[str], home: suppor
     mine.write_bytes(b"mine\n")
     link = home.root / "link"
     link.symlink_to(mine)
-    for path in (home.config / "consent.json", mine, link):
+    log = home.root / "log"
+    log.write_bytes(home.run("ls-history", "--log", "json", "--profile", "nosuch").err)
+    assert log.read_bytes().startswith(b'{"command":"ls-history"')
+    for path in (home.config / "consent.json", mine, link, log):
         before = path.read_bytes()
         done = home.run("ls-history", "--report", str(path), *args, "rust")
         assert (done.code, done.out, path.read_bytes()) == (2, b"", before)

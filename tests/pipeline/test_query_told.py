@@ -1,8 +1,10 @@
 """What ls-query says where it cannot ask: once, by its name, with the right exit code."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import click
 import pytest
@@ -105,3 +107,29 @@ def test_a_browser_without_a_live_mode_is_said_to_be_one(home: Home) -> None:
     assert done.code == 5
     assert lines(done) == ["ls-tabs: no live tabs: no profile of a Chromium is among those that --profile names, and no"
                            " other browser has a live mode", "leave out --from live"]
+
+
+def test_a_transform_that_is_stuck_is_ended(home: Home) -> None:
+    """It has as much time as the sources have had, and some more."""
+    os.mkfifo(home.home / "notes/.ignore")  # rg waits for its writer, and everybody for rg.
+    with home.start("ls-query", "--timeout", "1s", "--source", "files,history", "rust") as process:
+        stuck = wait_for_stage(home, "ls-rerank")
+        os.kill(stuck, signal.SIGSTOP)
+        assert process.stdout and process.stderr
+        out, err = process.communicate(timeout=support.PATIENCE)
+    assert process.returncode == 6 and out == b""
+    assert b"ls-rerank took too long" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(stuck, 0)
+    home.run("ls-consent", "list")  # What had to be killed is taken away by the next one.
+    assert home.runs == []
+
+
+def wait_for_stage(home: Home, name: str) -> int:
+    """The process id of a stage, once the ledger has it."""
+    until = time.monotonic() + support.PATIENCE
+    while time.monotonic() < until:
+        for row in home.run("ls-ps").rows:
+            if str(row.get("command")).startswith(name) and row.get("kind") == "stage" and row.get("pid"):
+                return int(row["pid"])
+    raise AssertionError(f"no {name} in the ledger")

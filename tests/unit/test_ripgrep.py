@@ -595,3 +595,26 @@ def test_the_best_lines_are_kept(worths: list[int]) -> None:
     order = sorted(range(len(worths)), key=lambda at: (-worths[at], at))
     assert counted.best.line == order[0] + 1
     assert counted.others == sorted(at + 1 for at in order[1:wordfiles.LINES + 1])
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.text("ab", max_size=6), st.integers(0, 6), st.booleans()), max_size=20),
+       st.integers(1, 5), st.integers(0, 30))
+def test_context_is_what_stands_around_cut_around_the_match(
+        lines: list[tuple[int, str, int, bool]], context: int, keep: int) -> None:
+    """Whatever is forgotten in between: the lines within reach, joined, `keep` characters of them."""
+    window = rghits._Window(context, keep)
+    number, hits, got = 0, [], []
+    for step, text, at, matches in lines:
+        number += step
+        hit = rghits.Hit(rghits.File(b""), number, 1, text, min(at, len(text)), [], 0)
+        hits.append((hit, matches))
+        got += window.add(hit, matches)
+    got += window.flush()
+    expected = []
+    for hit in (hit for hit, matches in hits if matches):
+        near = [other for other, _ in hits if abs(other.line - hit.line) <= context]
+        whole = "\n".join(other.text for other in near)
+        begin = sum(len(other.text) + 1 for other in near if other.line < hit.line) + hit.at - keep // 2
+        begin = max(0, min(begin, len(whole) - keep))
+        expected.append((hit.line, whole[begin:begin + keep]))
+    assert [(hit.line, hit.around) for hit in got] == expected

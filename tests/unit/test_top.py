@@ -1,5 +1,6 @@
 """ls-history --top and --sites: most visited pages and sites, whatever the schema, the window, the words."""
 
+import sqlite3
 from typing import Any
 
 import orjson
@@ -123,3 +124,17 @@ def test_profiles_together(bare: Home) -> None:
     bare.consent(grant(chromium(bare)), grant(other, "firefox"))
     assert found(bare, "--top", "-n", "3") == [("a.test/often", 5), ("z.test/", 4), ("a.test/lately", 3)]
     assert found(bare, "--sites", "-n", "2") == [("a.test/", 8), ("z.test/", 4)]
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, 10**15 + 1, 10**9, -5, "many"], ids=str)
+def test_a_number_of_visits_that_cannot_be(count: object, bare: Home) -> None:
+    """It is no score and is not shown; the page is there, and so are the others."""
+    path = profiles.chromium_history(chromium(bare), PAGES)
+    with sqlite3.connect(path) as conn:
+        conn.execute("UPDATE urls SET visit_count = ? WHERE url = 'http://b.test/once'", (count,))
+    conn.close()
+    bare.consent(grant(chromium(bare)))
+    assert found(bare, "--top", "-n", "1") == [("a.test/often", 5)]
+    assert found(bare, "--sites", "-n", "1") == [("a.test/", 8)]
+    row, = bare.run("ls-history", *NOW, "--", "other").rows
+    assert "visit_count" not in row.get("meta", {})
