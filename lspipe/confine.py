@@ -2,20 +2,36 @@
 
 What SQLite's "Defense Against The Dark Arts" asks of a program that opens foreign files, and a progress
 handler, without which no signal would be heeded while a long statement runs.
+
+A small file may hold much: thousands of rows can share one chain of pages, and thousands of others name one row. So
+no value is long (`LONGEST`, and `SHORT` where SQLite itself keeps what it reads, to sort it or to find it once), the
+clock is looked at every few of them, and what is kept of one file is counted (`Connection.keep`).
 """
 
 import sqlite3
+import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable
 
 from lspipe.live import Unusable
 
-#: The longest text or blob that is read at all.
-LONGEST = 16 << 20
-_STEPS = 20_000
+#: Bytes of the longest text or blob that is read at all; a url of Chromium has at most 2 MiB. SQLite says of a longer
+#: one that it is too big before it reads it.
+LONGEST = (2 << 20) + (64 << 10)
+#: The same where only numbers, times and ids are asked for.
+SHORT = 1000
+#: Bytes that are kept of one file, and what a row takes besides its texts.
+_MOST_KEPT, _ROW = 96 << 20, 200
+#: Steps between two looks at the clock. A step may go through one value from its beginning to its end, some 20 ms.
+_STEPS = 250
+#: Seconds of processor time for fetching what was found when time is over.
+_GRACE = 1.0
 #: Steps of SQLite's machine that reading takes at most, whatever is asked: some, and so many for each byte of the file.
 #: What takes more has pages that lead in a circle, or to one page again and again. A good one takes at most 6 a byte.
 _LEAST_STEPS, _STEPS_A_BYTE = 2_000_000, 60
+#: The same for seconds of processor time, which are looked at every so many looks. A good file takes 0.01 a MiB.
+_LEAST_SECONDS, _SECONDS_A_BYTE, _LOOKS = 15.0, 1 / (1 << 20), 16
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: LONGEST, sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 500, sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
@@ -30,10 +46,34 @@ _PRAGMAS = frozenset({"table_info", "index_list", "index_info"})
 _SCHEMA = ("sqlite_master", "sqlite_schema")
 
 
+class TooMuch(sqlite3.DatabaseError):
+    """A file holds more than is kept of one."""
+
+
 class Connection(sqlite3.Connection):
-    """A connection that knows whether it was ended because it had taken more steps than its file can be worth."""
+    """A connection that knows whether it was ended because it had taken more steps, or more time, than its file can
+    be worth; `stop` says whether time is over."""
 
     spent = False
+    stop: Callable[[], bool] = staticmethod(lambda: False)
+    _room = _MOST_KEPT
+
+    def longest(self, length: int) -> None:
+        """From now on longer values are a fault of the file."""
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
+
+    def look(self) -> None:
+        """Raise what an interrupted statement raises, where time is over: for what is long to do beside SQLite."""
+        if self.stop():
+            error = sqlite3.OperationalError("interrupted")
+            error.sqlite_errorcode = sqlite3.SQLITE_INTERRUPT
+            raise error
+
+    def keep(self, *values: object, most: int = _ROW) -> None:
+        """Count what is kept until the end: these values, and `most` bytes for what holds them. Raises TooMuch."""
+        self._room -= most + sum(map(sys.getsizeof, values))
+        if self._room < 0:
+            raise TooMuch(f"there is more in it than {_MOST_KEPT >> 20} MiB of memory can hold")
 
 
 def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | None) -> None:
@@ -42,12 +82,13 @@ def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | 
     `stop` is asked every few milliseconds of work; where it says yes, the statement ends with an error for
     which `interrupted` is true. Text comes as str, with U+FFFD for what is not UTF-8.
     """
+    conn.stop = stop or _go_on
     for limit, value in _LIMITS.items():
         conn.setlimit(limit, value)
     conn.text_factory = decode
     size = int(conn.execute("PRAGMA page_count").fetchone()[0]) * int(conn.execute("PRAGMA page_size").fetchone()[0])
     looks = (_LEAST_STEPS + size * _STEPS_A_BYTE) // _STEPS
-    conn.set_progress_handler(_watch(conn, looks, stop or _go_on), _STEPS)
+    conn.set_progress_handler(_watch(conn, looks, _LEAST_SECONDS + size * _SECONDS_A_BYTE), _STEPS)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", "temp_store = MEMORY",
                    "cache_size = -16000"):
         conn.execute(f"PRAGMA {pragma}")
@@ -77,17 +118,29 @@ def _authorizer(readable: frozenset[str]) -> Callable[..., int]:
     return allowed
 
 
-def _watch(conn: Connection, looks: int, stop: Callable[[], bool]) -> Callable[[], bool]:
-    """A progress handler that also says yes after so many calls."""
-    held, left = weakref.ref(conn), looks
+#: The connection whose handler looked at the processor's clock last, and what it saw.
+_looked: tuple[int, float] = 0, 0.0
+
+
+def _watch(conn: Connection, looks: int, seconds: float) -> Callable[[], bool]:
+    """A progress handler that asks `stop`, and also says yes after so many calls, or seconds between them."""
+    held, left, key = weakref.ref(conn), looks, id(conn)
 
     def over() -> bool:
-        nonlocal left
+        global _looked
+        nonlocal left, seconds
         left -= 1
         found = held()
-        if left < 0 and found is not None:
+        if not left % _LOOKS:
+            now = time.process_time()
+            if _looked[0] == key:  # Else another one worked meanwhile.
+                seconds -= now - _looked[1]
+            _looked = key, now
+        if found is None:
+            return True
+        if left < 0 or seconds < 0:
             found.spent = True
-        return left < 0 or stop()
+        return found.spent or found.stop()
 
     return over
 
@@ -97,10 +150,18 @@ def _go_on() -> bool:
     return False
 
 
-def no_deadline(conn: sqlite3.Connection) -> None:
-    """From now on only a signal ends a statement: what was found before `stop` said yes can still be fetched."""
-    if not getattr(conn, "spent", False):
-        conn.set_progress_handler(_go_on, _STEPS)
+def grace(conn: Connection) -> None:
+    """What was found before `stop` said yes can still be fetched, for as long as one may wait for it."""
+    stop, end = conn.stop, 0.0
+
+    def over() -> bool:
+        nonlocal end
+        if not stop():
+            return False
+        end = end or time.process_time() + _GRACE
+        return time.process_time() > end
+
+    conn.stop = over
 
 
 def decode(raw: bytes) -> str:

@@ -13,12 +13,11 @@ from lspipe.live import Source, Unusable
 from lspipe.run import Run
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from lspipe.attached import Live
     from lspipe.browsers.opened import Found, Opened
     from lspipe.browsers.pagetext import PageText
     from lspipe.browsers.tab import Tab
+    from lspipe.confine import Connection
 
 Scope = Callable[["Tab"], bool]
 
@@ -62,7 +61,7 @@ def read(run: Run, one: Profile) -> "Found":
     """The tabs of the open files. Raises Unusable, and Late and FAULTS as sessionfiles does."""
     from lspipe.browsers import sessionfiles
 
-    def connect(source: Source, tables: Sequence[str]) -> "sqlite3.Connection":
+    def connect(source: Source, tables: Sequence[str]) -> "Connection":
         from lspipe import snapshot
 
         return granted.connect(run, source, tables, snapshot.MEMORY)

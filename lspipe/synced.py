@@ -115,7 +115,7 @@ def _read(run: Run, one: Opened) -> "Synced":
         with contextlib.closing(granted.connect(run, one.database, [syncedtabs.TABLE], snapshot.MEMORY)) as conn:
             if not {"guid", "record"} <= snapshot.columns(conn, syncedtabs.TABLE):
                 raise Unusable("failed", f"'{_RECORDS}' holds no tabs: another schema")
-            return syncedtabs.of_firefox(conn.execute(syncedtabs.RECORDS), run.now)
+            return syncedtabs.of_firefox(syncedtabs.records(conn), run.now)
     contents = syncstore.read(one.files, (*syncedtabs.PREFIXES, *devices.PREFIXES))
     synced = syncedtabs.of_chromium(contents.values, run.now)
     return synced._replace(broken=synced.broken + contents.broken)

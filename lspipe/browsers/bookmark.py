@@ -21,6 +21,7 @@ class Bookmark(NamedTuple):
     origin: str | None = None
     pinned: bool = False
     workspace: str | None = None
+    length: int = 0  # Of the whole url, where `url` is its beginning.
 
 
 def fields(mark: Bookmark) -> list[matching.Field]:

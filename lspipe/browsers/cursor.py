@@ -1,6 +1,5 @@
 """Reading tables of which a part may be damaged: what can be read is read, the rest is passed over and counted."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,31 +19,77 @@ class Cursor:
     then.
     """
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
+    def __init__(self, conn: confine.Connection) -> None:
         self.conn = conn
         self.damaged = 0
 
-    def each(self, sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows of a statement, as far as the file allows."""
+    def each(self, sql: str, given: Sequence[Any] = (), longest: int = confine.LONGEST) -> Iterator[Any]:
+        """The rows of a statement, as far as the file allows.
+
+        One that makes SQLite keep what it reads (ORDER BY, DISTINCT, GROUP BY, IN) asks for `confine.SHORT` values:
+        ids, numbers, times.
+        """
         try:
-            yield from self.conn.execute(sql, given)
+            yield from self._steps(sql, given, longest)
         except confine.FAULTS as error:
             self._fault(error)
 
+    def _steps(self, sql: str, given: Sequence[Any], longest: int) -> Iterator[Any]:
+        """The rows of a statement, with a look at the clock after each: who asked may take his time with them."""
+        conn, short = self.conn, longest < confine.LONGEST
+        rows: Iterator[Any] | None = None
+        while True:
+            if short:  # Between two rows other statements run.
+                conn.longest(longest)
+            try:
+                if rows is None:
+                    rows = conn.execute(sql, given)
+                row = next(rows, None)
+            finally:
+                if short:
+                    conn.longest(confine.LONGEST)
+            if row is None:
+                return
+            conn.look()
+            yield row
+
+    def kept(self, sql: str, given: Sequence[Any] = (), longest: int = confine.LONGEST) -> Iterator[Any]:
+        """The same for rows that are kept until the end. Raises confine.TooMuch."""
+        for row in self.each(sql, given, longest):
+            self.conn.keep(*row)
+            yield row
+
     def ids(self, sql: str, given: Sequence[Any] = ()) -> set[int]:
         """The integers of a statement's first column."""
-        return {row[0] for row in self.each(sql, given) if type(row[0]) is int}
+        self.conn.longest(confine.SHORT)
+        found: set[int] = set()
+        try:
+            found.update(row[0] for row in self.conn.execute(sql, given) if type(row[0]) is int)
+        except confine.FAULTS as error:
+            self._fault(error)
+        finally:
+            self.conn.longest(confine.LONGEST)
+        return found
 
     def among(self, ids: Sequence[Any], sql: str, given: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows of a statement that ends in `... IN`, for these ids; one by one where many cannot be read."""
+        """The rows of a statement that ends in `... IN`, for these ids; one by one where many cannot be read.
+
+        The first column is an id.
+        """
         for chunk in chunks(ids):
+            done = set()
             try:
-                rows = self.conn.execute(f"{sql} {marks(chunk)}", [*given, *chunk]).fetchall()
+                for row in self._steps(f"{sql} {marks(chunk)}", [*given, *chunk], confine.LONGEST):
+                    done.add(row[0])
+                    yield row
             except confine.FAULTS as error:
                 if confine.interrupted(error, self.conn):
                     raise
-                rows = [row for number in chunk for row in self.each(f"{sql} (?)", [*given, number])]
-            yield from rows
+                if self.conn.spent:
+                    self.damaged += 1
+                    return
+                for number in chunk:
+                    yield from (row for row in self.each(f"{sql} (?)", [*given, number]) if row[0] not in done)
 
     def all(self, table: str, columns: str, condition: str, given: Sequence[Any] = ()) -> Iterator[Any]:
         """Rows of `table` by its integer key `id`, the first of `columns`.
@@ -113,6 +158,11 @@ class Cursor:
             if first is not None and str(first[2]).lower() == column and not row[4]:
                 return True
         return False
+
+
+def one(cursor: Cursor, sql: str, given: Sequence[Any]) -> Any:
+    """The first row of a statement, None for none."""
+    return next(cursor.each(sql, given), None)
 
 
 def chunks(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:

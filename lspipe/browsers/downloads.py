@@ -6,16 +6,15 @@ download_danger_type.h; they are microseconds since 1601. Firefox keeps annotati
 that the last download of a url is the one that is kept: toolkit/components/downloads/DownloadHistory.sys.mjs.
 """
 
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 from lspipe import matching, urls, when
 from lspipe.browsers import ranking
-from lspipe.browsers.cursor import Cursor, as_text
-from lspipe.confine import columns
+from lspipe.browsers.cursor import Cursor, as_text, one
+from lspipe.confine import SHORT, Connection, columns
 from lspipe.live import Unusable
 
 TABLES = {"chromium": ("downloads", "downloads_url_chains"),
@@ -30,6 +29,11 @@ _DANGERS = {
 }
 _FIREFOX_STATES = {1: "complete", 2: "failed", 3: "cancelled", 4: "paused", 6: "blocked", 8: "blocked", 9: "blocked"}
 _FILE, _FACTS = "downloads/destinationFileURI", "downloads/metaData"
+#: Characters of a url or path, and of a shorter text, that are kept of one.
+_TEXT, _WORD = 65_536, 1000
+#: The texts of a download in Chromium, and which of them are short ones.
+_TEXTS = ("guid", "target_path", "full_path", "current_path", "mime_type", "referrer", "tab_url", "url")
+_WORDS = ("guid", "mime_type")
 
 
 class Download(NamedTuple):
@@ -51,6 +55,7 @@ class Download(NamedTuple):
     page: str | None = None
     opened: bool = False
     deleted: bool = False
+    length: int = 0  # Of the whole url, where `url` is its beginning.
 
     @property
     def name(self) -> str | None:
@@ -69,30 +74,37 @@ def fields(one: Download) -> list[matching.Field]:
     return ranking.fields(one.url, one.name or "", led)
 
 
-def chromium(conn: sqlite3.Connection, now: int) -> Iterator[Download]:
+def chromium(conn: Connection, now: int) -> Iterator[Download]:
     """The downloads of a History, the last begun first. Raises Unusable, and FAULTS where it is interrupted."""
     have = columns(conn, "downloads")
     if not {"id", "state", "start_time"} <= have:
         raise Unusable("failed", "'History' has no downloads: another schema")
-    names = ("id", "guid", "target_path", "full_path", "current_path", "start_time", "end_time", "state", "danger_type",
-             "received_bytes", "total_bytes", "mime_type", "referrer", "tab_url", "opened", "url")
+    numbers = ("id", "start_time", "end_time", "state", "danger_type", "received_bytes", "total_bytes", "opened")
     cursor = Cursor(conn)
     chains = _chains(cursor, columns(conn, "downloads_url_chains"))
-    asked = ", ".join(name if name in have else f"NULL AS {name}" for name in names)
-    for values in cursor.each(f"SELECT {asked} FROM downloads ORDER BY start_time DESC, id DESC"):
-        row = dict(zip(names, values, strict=True))
-        page, referrer = as_text(row["tab_url"]) or None, as_text(row["referrer"]) or None
-        url = chains.get(row["id"]) or as_text(row["url"]) or page or referrer
+    asked = ", ".join(name if name in have else f"NULL AS {name}" for name in numbers)
+    texts = ", ".join(f"substr({name}, 1, {_WORD if name in _WORDS else _TEXT})" if name in have else "NULL"
+                      for name in _TEXTS)
+    length = "length(url)" if "url" in have else "0"
+    for place, *values in cursor.each(
+            f"SELECT rowid, {asked} FROM downloads ORDER BY start_time DESC, id DESC", longest=SHORT):
+        row = dict(zip(numbers, values, strict=True))
+        found = one(cursor, f"SELECT {texts}, {length} FROM downloads WHERE rowid = ?", (place,)) or (None,) * 9
+        guid, target, full, current, mime, referrer, page, url = (as_text(value) or None for value in found[:-1])
+        size = found[-1]
+        chain, whole = _last_url(cursor, chains.get(row["id"], ()))
+        url, size = (chain, whole) if chain else (url, size) if url else (page or referrer, 0)
         if not url:
             continue
         ended, quality = when.from_webkit(row["end_time"], now)
         danger = row["danger_type"]
-        yield Download(
-            url, as_text(row["guid"]) or None,
-            as_text(row["target_path"]) or as_text(row["full_path"]) or as_text(row["current_path"]) or None,
-            ended, quality, _started(row["start_time"], now), _STATES.get(row["state"], _other(row["state"])),
-            _DANGERS.get(danger, _other(danger)) if danger else None, _size(row["received_bytes"]),
-            _size(row["total_bytes"]) or None, as_text(row["mime_type"]) or None, referrer, page, bool(row["opened"]))
+        made = Download(
+            url, guid, target or full or current, ended, quality, _started(row["start_time"], now),
+            _STATES.get(row["state"], _other(row["state"])), _DANGERS.get(danger, _other(danger)) if danger else None,
+            _size(row["received_bytes"]), _size(row["total_bytes"]) or None, mime, referrer, page, bool(row["opened"]),
+            length=size or 0)
+        conn.keep(*made)
+        yield made
     if cursor.damaged:
         raise Unusable("failed", "a part of 'History' is damaged")
 
@@ -104,56 +116,76 @@ def _started(value: object, now: int) -> int | None:
     return when.from_webkit(value, now)[0]
 
 
-def _chains(cursor: Cursor, have: frozenset[str]) -> dict[Any, str]:
-    """The last url of each download by its id."""
-    if not {"id", "chain_index", "url"} <= have:
-        return {}
-    found: dict[Any, str] = {}
-    for number, url in cursor.each("SELECT id, url FROM downloads_url_chains ORDER BY id, chain_index"):
-        found[number] = as_text(url) or found.get(number, "")
+def _chains(cursor: Cursor, have: frozenset[str]) -> dict[Any, list[int]]:
+    """Where the urls of each download are, in their order, by its id."""
+    found: dict[Any, list[int]] = {}
+    if {"id", "chain_index", "url"} <= have:
+        for number, place in cursor.kept(
+                "SELECT id, rowid FROM downloads_url_chains ORDER BY id, chain_index", longest=SHORT):
+            found.setdefault(number, []).append(place)
     return found
 
 
-def firefox(conn: sqlite3.Connection, now: int) -> Iterator[Download]:
+def _last_url(cursor: Cursor, places: Sequence[int]) -> tuple[str, int]:
+    """The beginning of the last url, and how long it is; ("", 0) where there is none."""
+    for place in reversed(places):
+        found = one(cursor, f"SELECT substr(url, 1, {_TEXT}), length(url) FROM downloads_url_chains WHERE rowid = ?",
+                    (place,))
+        url = as_text(found[0]) if found else ""
+        if url:
+            return url, found[1]
+    return "", 0
+
+
+def firefox(conn: Connection, now: int) -> Iterator[Download]:
     """The downloads of a places.sqlite. Raises Unusable, and FAULTS where it is interrupted."""
     have, pages = columns(conn, "moz_annos"), columns(conn, "moz_places")
     if not ({"place_id", "anno_attribute_id", "content"} <= have and {"id", "url"} <= pages
             and {"id", "name"} <= columns(conn, "moz_anno_attributes")):
         raise Unusable("failed", "'places.sqlite' has no annotations: another schema")
-    guid = "p.guid" if "guid" in pages else "NULL"
+    guid = f"substr(guid, 1, {_WORD})" if "guid" in pages else "NULL"
     changed = "a.lastModified" if "lastmodified" in have else "NULL"
     cursor = Cursor(conn)
-    found: dict[Any, dict[str, Any]] = {}
-    for place, url, key, name, content, at in cursor.each(
-            f"SELECT a.place_id, p.url, {guid}, n.name, a.content, {changed} FROM moz_anno_attributes n"
-            " JOIN moz_annos a ON a.anno_attribute_id = n.id JOIN moz_places p ON p.id = a.place_id"
-            " WHERE n.name IN (?, ?) ORDER BY a.place_id DESC", (_FILE, _FACTS)):
-        one = found.setdefault(place, {"url": as_text(url), "guid": as_text(key) or None})
-        one[as_text(name)] = as_text(content)
-        one["at"] = at
-    for one in found.values():
-        if one["url"]:
-            yield _annotated(one, now)
+    found: dict[Any, list[tuple[int, str, Any]]] = {}
+    for place, number, name, at in cursor.kept(
+            f"SELECT a.place_id, a.rowid, n.name, {changed} FROM moz_anno_attributes n"
+            " JOIN moz_annos a ON a.anno_attribute_id = n.id"
+            " WHERE n.name IN (?, ?) ORDER BY a.place_id DESC", (_FILE, _FACTS), SHORT):
+        found.setdefault(place, []).append((number, as_text(name), at))
+    for place, notes in found.items():
+        page = one(cursor, f"SELECT substr(url, 1, {_TEXT}), length(url), {guid} FROM moz_places WHERE id = ?",
+                   (place,))
+        url = as_text(page[0]) if page else ""
+        if not url:
+            continue
+        facts: dict[str, Any] = {"url": url, "length": page[1], "guid": as_text(page[2]) or None}
+        for number, name, at in notes:
+            content = one(cursor, f"SELECT substr(content, 1, {_TEXT}) FROM moz_annos WHERE rowid = ?", (number,))
+            facts[name] = as_text(content[0]) if content else ""
+            facts["at"] = at
+        made = _annotated(facts, now)
+        conn.keep(*made)
+        yield made
     if cursor.damaged:
         raise Unusable("failed", "a part of 'places.sqlite' is damaged")
 
 
-def _annotated(one: dict[str, Any], now: int) -> Download:
+def _annotated(found: dict[str, Any], now: int) -> Download:
     try:
-        facts = orjson.loads(one.get(_FACTS, "{}"))
+        facts = orjson.loads(found.get(_FACTS, "{}"))
     except orjson.JSONDecodeError:
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
     # Without its facts it is still under way, or nobody saw the end of it.
     ended, quality = when.from_unix_ms(facts.get("endTime"), now)
     if ended is None and quality == "missing" and facts.get("state") == 1:
-        ended, quality = when.from_unix_us(one["at"], now)
+        ended, quality = when.from_unix_us(found["at"], now)
     state = facts.get("state")
     named = _FIREFOX_STATES.get(state, _other(state)) if type(state) is int else "in-progress"
-    started = when.from_unix_us(one["at"], now)[0] if ended is None else None
+    started = when.from_unix_us(found["at"], now)[0] if ended is None else None
     size = _size(facts.get("fileSize"))
-    return Download(one["url"], one["guid"], _path(one.get(_FILE, "")), ended, quality, started, named,
-                    received=size, total=size, deleted=facts.get("deleted") is True)
+    return Download(found["url"], found["guid"], _path(found.get(_FILE, "")), ended, quality, started, named,
+                    received=size, total=size, deleted=facts.get("deleted") is True, length=found["length"] or 0)
 
 
 def _path(url: str) -> str | None:

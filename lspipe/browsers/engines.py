@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 from lspipe import live
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from lspipe.browsers.bookmark import Bookmark
     from lspipe.browsers.downloads import Download
     from lspipe.browsers.layout import Layout
     from lspipe.browsers.readinglist import Reading
+    from lspipe.confine import Connection
 
 Stop = Callable[[], bool]
 """What is asked now and then whether time is over; then a reader raises Late."""
 
 
-def history(engine: str) -> "tuple[Sequence[str], Callable[[sqlite3.Connection], Layout]]":
+def history(engine: str) -> "tuple[Sequence[str], Callable[[Connection], Layout]]":
     """(tables, what makes the layout) of an engine's history. Only that engine's reader is imported."""
     if engine == "firefox":
         from lspipe.browsers import firefox

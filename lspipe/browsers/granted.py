@@ -13,9 +13,8 @@ from lspipe.live import Late, Source, Unusable
 from lspipe.narrow import Refusal, Request, obstacle
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from lspipe.access import Held
+    from lspipe.confine import Connection
     from lspipe.runner import Run
 
 
@@ -189,7 +188,7 @@ class Shared:
         return first != one.label
 
 
-def connect(run: "Run", source: Source, tables: Sequence[str], room: int) -> "sqlite3.Connection":
+def connect(run: "Run", source: Source, tables: Sequence[str], room: int) -> "Connection":
     """A connection to a copy of `source`: in memory if it fits into `room` bytes, else in the run directory.
 
     Raises Unusable, and Precondition where there is no run directory to put it in.

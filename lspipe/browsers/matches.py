@@ -49,7 +49,7 @@ class Matches:
                 found[strengths].append(number)
         finally:
             self.df[-1] = judge.df
-            history.no_deadline()
+            history.grace()
 
     def __len__(self) -> int:
         return sum(len(ids) for found in self._pages for ids in found.values())
@@ -89,11 +89,13 @@ class Matches:
             pages: dict[tuple[int, int], Page] = {}
             for number in range(len(self._histories)):
                 wanted = [ids[at] for at in some if parts[owners[at]][0] == number]
-                pages |= {(number, page.id): page for page in self._histories[number].pages(wanted)}
+                pages |= {(number, page.id): page for page in self._histories[number].held(wanted)}
             for at in some:
                 number, strengths = parts[owners[at]]
-                if (number, ids[at]) in pages:
-                    yield Found(number, pages[number, ids[at]], strengths, score)
+                held = pages.get((number, ids[at]))
+                whole = None if held is None else self._histories[number].whole(held)
+                if whole is not None:
+                    yield Found(number, whole, strengths, score)
 
 
 def newest(histories: Sequence[History], identify: Callable[[int, str], str]) -> Iterator[tuple[int, Page]]:
@@ -102,10 +104,16 @@ def newest(histories: Sequence[History], identify: Callable[[int, str], str]) ->
     from itertools import groupby
 
     def ordered(number: int, history: History) -> Iterator[tuple[tuple[bool, int, str], int, Page]]:
-        for seen, pages in groupby(history.recent(), key=lambda page: page.seen):
-            keyed = [((seen is None, -(seen or 0), identify(number, page.url)), number, page) for page in pages]
-            yield from sorted(keyed, key=lambda one: one[0])
+        def keyed(page: Page) -> tuple[tuple[bool, int, str], int, Page] | None:
+            whole = history.whole(page)
+            return None if whole is None else ((page.seen is None, -(page.seen or 0), identify(number, whole.url)),
+                                               number, page)
+
+        for _, pages in groupby(history.recent_held(), key=lambda page: page.seen):
+            yield from sorted(filter(None, map(keyed, pages)), key=lambda one: one[0])
 
     streams = [ordered(number, history) for number, history in enumerate(histories)]
     for _, number, page in heapq.merge(*streams, key=lambda one: one[0]):
-        yield number, page
+        whole = histories[number].whole(page)
+        if whole is not None:
+            yield number, whole

@@ -8,9 +8,9 @@ from lspipe.browsers.tab import Tab
 from lspipe.live import Source, Unusable
 
 if TYPE_CHECKING:
-    import sqlite3
+    from lspipe.confine import Connection
 
-Connect = Callable[[Source, Sequence[str]], "sqlite3.Connection"]
+Connect = Callable[[Source, Sequence[str]], "Connection"]
 """What makes a connection to a copy of a database, in which only these tables can be read."""
 
 

@@ -1,9 +1,9 @@
 """The pages of one browser history, whatever its schema: which are in scope, which may hold a word, the newest.
 
-Memory is bounded by the number of pages: rows come through cursors, never a table as a whole.
+Memory is bounded by the number of pages: rows come through cursors, never a table as a whole, and of many pages at
+once only short texts are held (`Page.full`).
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +16,9 @@ from lspipe.browsers.layout import Conditions, Layout, Wanted, from_device
 URL, TITLE = 65_536, 4096
 #: Nobody visits a page more often: a larger number is a damaged one, and a sum of such would be no score.
 _VISITS = 100_000_000
+#: Characters of the description of a page, which Firefox cuts at 256; bytes of all texts of a page of which many are
+#: held.
+_TEXT, _HELD = 4096, 400
 #: With fewer pages in scope each is fetched by its id, with more the whole table is searched.
 _FEW = 50_000
 #: Pages that are fetched before the first is given out.
@@ -43,6 +46,7 @@ class Page(NamedTuple):
     origin: str | None
     lossy: bool
     device: str | None = None
+    full: bool = True  # False: without its texts, `History.whole` has them.
 
 
 class Stored(NamedTuple):
@@ -57,9 +61,9 @@ class Stored(NamedTuple):
 
 
 class History:
-    """A history in a connection that `snapshot.connect` made. Raises sqlite3.Error where it was interrupted."""
+    """A history in a connection that `snapshot.connect` made. Raises confine.FAULTS where it was interrupted."""
 
-    def __init__(self, conn: sqlite3.Connection, layout: Layout, wanted: Wanted, method: str = "snapshot") -> None:
+    def __init__(self, conn: confine.Connection, layout: Layout, wanted: Wanted, method: str = "snapshot") -> None:
         """`method` says in a row's provenance how this history was had."""
         self.cursor = Cursor(conn)
         self.method = method
@@ -72,18 +76,22 @@ class History:
         self._indexed = self.cursor.finds_by(layout.visits, layout.page.removeprefix("v."))
         self._all_seen: Seen | None = None
 
-    def no_deadline(self) -> None:
+    def grace(self) -> None:
         """Let what was found be fetched, though time is over."""
-        confine.no_deadline(self.cursor.conn)
+        confine.grace(self.cursor.conn)
 
     def stored(self, urls: Sequence[str]) -> Iterator[Stored]:
         """What it holds of these urls, shown or not."""
         layout = self.layout
+        known = {url: url for url in urls}
         sql = (f"SELECT p.id, p.url, {self.where.shown}, CAST(substr({layout.title}, 1, {TITLE}) AS BLOB),"
                f" {layout.count}, {layout.last} FROM {layout.pages} p WHERE p.url IN")
         for page, url, shown, title, count, last in self.cursor.among(urls, sql):
-            if type(page) is int:
-                yield Stored(page, as_text(url), bool(shown), decoded(title)[0],
+            # Any number of rows of a damaged file may have the same url.
+            url = known.get(as_text(url))
+            if type(page) is int and url is not None:
+                self.cursor.conn.keep(title)
+                yield Stored(page, url, bool(shown), decoded(title)[0],
                              count if type(count) is int else None, layout.decode(last, self.wanted.now)[0])
 
     def comes_from_device(self) -> bool:
@@ -92,7 +100,8 @@ class History:
         if layout.device == "NULL" or wanted.device is None:
             return False
         which = from_device(layout, wanted.device, wanted.devices)
-        return next(self.cursor.each(f"SELECT 1 FROM {layout.visits} v WHERE {which} LIMIT 1"), None) is not None
+        return next(self.cursor.each(f"SELECT 1 FROM {layout.visits} v WHERE {which} LIMIT 1", (), confine.SHORT),
+                    None) is not None
 
     def leave_to_another(self, ids: Iterable[int]) -> None:
         """Leave out these pages, all of them shown: another history of this profile has a newer visit of them."""
@@ -113,7 +122,8 @@ class History:
         self._outside = errors | (set() if where.visit == "1" else self._hops())
         # Where a part of the table is damaged, an index may still know how many there are.
         for condition in (where.shown, "1"):
-            for found, in self.cursor.each(f"SELECT count(*) FROM {layout.pages} p WHERE {condition}"):
+            for found, in self.cursor.each(f"SELECT count(*) FROM {layout.pages} p WHERE {condition}",
+                                          longest=confine.SHORT):
                 return max(0, int(found) - len(self._outside))
         return 0
 
@@ -144,7 +154,7 @@ class History:
             return
         for page, at in self.cursor.each(
                 f"SELECT p.id, {layout.last} FROM {layout.pages} p WHERE {where.shown} AND {where.expired}"
-                f" AND {self._gone} ORDER BY {layout.last} DESC"):
+                f" AND {self._gone} ORDER BY {layout.last} DESC", longest=confine.SHORT):
             yield page, at, None, None
 
     @property
@@ -185,7 +195,9 @@ class History:
             if type(url) is not str or type(title) is not str or text is not None:
                 url, title, text = as_text(url), as_text(title), as_text(text)
             if url:
-                yield page, url[:URL], title, text or ""
+                if len(url) + len(title) > _HELD:  # Whoever goes through it takes long.
+                    self.cursor.conn.look()
+                yield page, url[:URL], title[:URL], (text or "")[:URL]
 
     def visits(self) -> Iterator[tuple[int, int]]:
         """(id, how often it was visited) of the pages in scope; with a window, in that window. `count` comes before.
@@ -195,15 +207,15 @@ class History:
         layout, where, inside = self.layout, self.where, self._inside
         if inside is None:
             if layout.count != "NULL":
-                rows = self.cursor.each(f"SELECT p.id, {layout.count} FROM {layout.pages} p WHERE {where.shown}")
+                sql = f"SELECT p.id, {layout.count} FROM {layout.pages} p WHERE {where.shown}"
             else:
-                rows = self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v WHERE {where.visit}"
-                                        " GROUP BY 1")
+                sql = f"SELECT {layout.page}, count(*) FROM {layout.visits} v WHERE {where.visit} GROUP BY 1"
+            rows = self.cursor.each(sql, longest=confine.SHORT)
             yield from ((page, visits if visits <= _VISITS else 1) for page, visits in rows
                         if page not in self._outside and type(visits) is int and visits > 0)
             return
         counted = dict(self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v"
-                                        f" WHERE {where.visit} AND {where.window} GROUP BY 1"))
+                                        f" WHERE {where.visit} AND {where.window} GROUP BY 1", longest=confine.SHORT))
         # One whose visits have expired was visited once at least.
         yield from ((page, counted.get(page, 1)) for page in sorted(inside))
 
@@ -215,15 +227,31 @@ class History:
         for page, url in self.cursor.among(ids, sql):
             yield page, as_text(url)
 
-    def pages(self, ids: Sequence[int], seen: Seen | None = None) -> list[Page]:
-        """The pages of these ids that can be read, in this order. `seen` are newest visits that are known."""
-        layout = self.layout
+    def held(self, ids: Sequence[int], seen: Seen | None = None) -> list[Page]:
+        """The pages of these ids that can be read, in this order, those with long texts without them.
+
+        `seen` are newest visits that are known.
+        """
         newest = self._newest(ids) if seen is None else seen
-        sql = (f"SELECT p.id, CAST(substr(p.url, 1, {URL}) AS BLOB), length(p.url),"
-               f" CAST(substr({layout.title}, 1, {TITLE}) AS BLOB), CAST(substr({layout.text}, 1, {URL}) AS BLOB),"
-               f" {layout.count}, {layout.last} FROM {layout.pages} p WHERE {self.where.shown} AND p.id IN")
-        found = {row[0]: self._page(row, newest.get(row[0])) for row in self.cursor.among(ids, sql)}
-        return [found[number] for number in ids if number in found and found[number].url]
+        found = {row[0]: self._page(row, newest.get(row[0]), _HELD) for row in self._rows(ids)}
+        return [page for page in map(found.get, ids) if page is not None and (page.url or not page.full)]
+
+    def whole(self, page: Page) -> Page | None:
+        """A page that is `held`, with its texts; None where it cannot be read any more."""
+        if page.full:
+            return page
+        row = next(self._rows([page.id]), None)
+        full = None if row is None else self._page(row, None)
+        if full is None or not full.url:
+            return None
+        return page._replace(url=full.url, title=full.title, text=full.text, full=True)
+
+    def _rows(self, ids: Sequence[int]) -> Iterator[Any]:
+        layout = self.layout
+        return self.cursor.among(ids, (
+            f"SELECT p.id, CAST(substr(p.url, 1, {URL}) AS BLOB), length(p.url),"
+            f" CAST(substr({layout.title}, 1, {TITLE}) AS BLOB), CAST(substr({layout.text}, 1, {_TEXT}) AS BLOB),"
+            f" {layout.count}, {layout.last} FROM {layout.pages} p WHERE {self.where.shown} AND p.id IN"))
 
     def newest(self, ids: Sequence[int]) -> int | None:
         """When any of these pages was visited last, in scope; None where no such time is known."""
@@ -231,16 +259,20 @@ class History:
         times = (self.layout.decode(newest[page][0], self.wanted.now)[0] for page in ids if page in newest)
         return max((time for time in times if time is not None), default=None)
 
-    def _page(self, row: Sequence[Any], newest: tuple[Any, Any, Any] | None) -> Page:
+    def _page(self, row: Sequence[Any], newest: tuple[Any, Any, Any] | None, most: int | None = None) -> Page:
+        """A row as a page; with no texts where they have more bytes than `most`."""
         number, raw_url, length, raw_title, raw_text, count, last = row
         url, odd_url = decoded(raw_url)
         title, odd_title = decoded(raw_title)
         value, synced, device = (last, None, None) if newest is None else newest
         seen, quality = self.layout.decode(value, self.wanted.now)
+        full = most is None or len(raw_url or "") + len(raw_title or "") + len(raw_text or "") <= most
+        if not full:
+            url = title = raw_text = None
         return Page(number, url or "", length or 0, title, decoded(raw_text)[0],
                     count if type(count) is int and 0 <= count <= _VISITS else None, seen, quality,
                     None if synced is None else "synced" if synced else "local", odd_url or odd_title,
-                    as_text(device) or None)
+                    as_text(device) or None, full)
 
     def _newest(self, ids: Sequence[int]) -> Seen:
         """The newest visit in scope of each page; where none is at a time that can be, the newest of all."""
@@ -262,12 +294,17 @@ class History:
         # Beside max() SQLite takes what stands in the row that has it.
         sql = (f"SELECT {layout.page}, max({layout.time}), {layout.synced or 'NULL'}, {layout.device}"
                f" FROM {layout.visits} v WHERE {self.where.visit} AND {window} AND {which} GROUP BY 1")
-        return {page: (at, synced, device) for page, at, synced, device in self.cursor.each(sql, given)}
+        return {page: (at, synced, device)
+                for page, at, synced, device in self.cursor.each(sql, given, confine.SHORT)}
 
     # ---- the newest first
 
     def recent(self) -> Iterator[Page]:
         """The pages in scope, the newest first; those without a time at the end, by id."""
+        return filter(None, map(self.whole, self.recent_held()))
+
+    def recent_held(self) -> Iterator[Page]:
+        """The same, those with long texts without them."""
         done = self._errors() | self._elsewhere
         pending: Seen = {}
         room = _FIRST
@@ -276,12 +313,12 @@ class History:
                 done.add(page)
                 pending[page] = (at, synced, device)
             if len(pending) == room:
-                yield from self.pages(list(pending), pending)
+                yield from self.held(list(pending), pending)
                 pending, room = {}, CHUNK
-        yield from self.pages(list(pending), pending)
+        yield from self.held(list(pending), pending)
         if not self.wanted.narrow:
             for chunk in chunks(sorted(self._timeless() - done)):
-                yield from self.pages(chunk)
+                yield from self.held(chunk)
 
     def _by_time(self) -> Iterator[tuple[int, Any, Any, Any]]:
         import heapq
@@ -289,7 +326,7 @@ class History:
         layout, where = self.layout, self.where
         visits = self.cursor.each(
             f"SELECT {layout.page}, {layout.time}, {layout.synced or 'NULL'}, {layout.device} FROM {layout.visits} v"
-            f" WHERE {where.visit} AND {where.window} ORDER BY {layout.time} DESC")
+            f" WHERE {where.visit} AND {where.window} ORDER BY {layout.time} DESC", longest=confine.SHORT)
         return heapq.merge(visits, self._expired(), key=lambda row: -row[1])
 
     def _timeless(self) -> set[int]:

@@ -264,7 +264,9 @@ def group_names(root: str) -> dict[str, str]:
             path = os.path.join(root, "Profile Groups", f"{store}.sqlite")
             with contextlib.closing(snapshot.open_all(path)) as source, \
                     contextlib.closing(snapshot.connect(source, tables=("Profiles",))) as conn:
-                for place, name in conn.execute("SELECT path, name FROM Profiles ORDER BY id"):
+                # More than anybody has, and no longer than a path may be.
+                for place, name in conn.execute("SELECT substr(path, 1, 4096), substr(name, 1, 4096) FROM Profiles"
+                                                " LIMIT 1000"):
                     if isinstance(place, str) and isinstance(name, str) and name:
                         found[real_path(os.path.join(root, place))] = name
     return found

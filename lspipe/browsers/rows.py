@@ -96,8 +96,8 @@ def bookmark(one: Granted, mark: "Bookmark") -> Row:
     if mark.workspace:
         meta["workspace"] = mark.workspace
     url = mark.url[:_URL]
-    if len(url) < len(mark.url):
-        meta["url_length"] = len(mark.url)
+    if len(url) < max(mark.length, len(mark.url)):
+        meta["url_length"] = max(mark.length, len(mark.url))
     found = _row(bookmark_id(one, mark), BOOKMARKS, mark.title and mark.title[:_TITLE], url)
     return _finish(found, mark.added, mark.quality, False, one, mark.origin, meta)
 
@@ -168,7 +168,7 @@ def download(one: Granted, found: "Download") -> Row:
         "started_at": None if found.started is None else when.rfc3339(found.started),
         "page": found.page and found.page[:_TITLE], "referrer": found.referrer and found.referrer[:_TITLE],
     }
-    url = _cut(found.url, meta)
+    url = _cut(found.url, meta, found.length)
     number = row.identify(DOWNLOADS, one.browser, one.profile, url, found.guid or found.path)
     made = _row(number, DOWNLOADS, found.name and found.name[:_TITLE], url)
     return _finish(made, found.ended, found.quality, False, one, "local", meta)
@@ -203,12 +203,15 @@ def _row(number: str, source: str, title: str | None, url: str) -> Row:
     return {"id": number, "source": source, "title": title, "url": url}
 
 
-def _cut(url: str, meta: dict[str, Any]) -> str:
-    """A url that fits into a row. Of `meta`, which says its length if it did not, what is None is taken out."""
+def _cut(url: str, meta: dict[str, Any], length: int = 0) -> str:
+    """A url that fits into a row. Of `meta`, which says its length if it did not, what is None is taken out.
+
+    `length` is that of a url of which `url` is the beginning.
+    """
     for key in [key for key, value in meta.items() if value is None]:
         del meta[key]
-    if len(url) > _URL:
-        meta["url_length"] = len(url)
+    if max(length, len(url)) > _URL:
+        meta["url_length"] = max(length, len(url))
     return url[:_URL]
 
 

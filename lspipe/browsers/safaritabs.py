@@ -6,7 +6,6 @@ of subtype 2. A window is listed if it says itself that it is not private, and i
 profile's own: whatever cannot be told is left out, and counted.
 """
 
-import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from lspipe.browsers.cursor import Cursor, as_text
 from lspipe.browsers.safari import DEFAULT, Stop
 from lspipe.browsers.syncedtabs import Synced
 from lspipe.browsers.tab import Device, Entry, Group, Tab
-from lspipe.confine import columns
+from lspipe.confine import SHORT, Connection, columns, numbered
 from lspipe.live import Late, Unusable, never
 
 TABLES = ("bookmarks", "windows", "windows_tab_groups", "windows_unnamed_tab_groups")
@@ -26,22 +25,27 @@ _DEEPEST = 50
 #: Tabs of all windows: thousands of windows can claim to show the same thousands of tabs.
 _TABS = 100_000
 _BLOB = 1 << 20
+#: Bytes of a row as a dict.
+_DICT = 500
 _WINDOWS = ("id", "uuid", "active_tab_group_id", "active_profile_id", "local_tab_group_id", "private_tab_group_id",
             "is_last_session", "date_closed", "extra_attributes")
 _ROWS = ("id", "parent", "type", "subtype", "title", "url", "order_index", "external_uuid", "server_id", "deleted")
 _BLOBS = ("extra_attributes", "local_attributes")
+#: Of the texts above the characters that are kept, of the blob of a window the bytes.
+_CUT = {"url": 65_536, "title": 4096, "uuid": 255, "external_uuid": 255, "server_id": 255,
+        "extra_attributes": _BLOB + 1}
 
 Row = dict[str, Any]
 
 
-def profile_name(conn: sqlite3.Connection, folder: str) -> str | None:
+def profile_name(conn: Connection, folder: str) -> str | None:
     """What the profile whose folder has this name is called; None where that is not told. Raises FAULTS."""
     rows = _rows(Cursor(conn), conn)
     number = _profile(rows, folder)
     return None if number is None else as_text(rows[number]["title"]) or None
 
 
-def tabs(conn: sqlite3.Connection, folder: str, now: int) -> tuple[list[Tab], list[str]]:
+def tabs(conn: Connection, folder: str, now: int) -> tuple[list[Tab], list[str]]:
     """(the open tabs of a profile, window by window, and remarks on what was left out).
 
     `folder` is the name of the profile's folder, or "DefaultProfile". Raises Unusable, and FAULTS where it is
@@ -93,47 +97,54 @@ def _left_out(windows: int, one: str, many: str) -> str:
 CLOUD_TABLES = ("cloud_tabs", "cloud_tab_devices")
 
 
-def profiles(conn: sqlite3.Connection) -> int:
+def profiles(conn: Connection) -> int:
     """How many profiles there are. Raises FAULTS."""
     return sum(row["type"] == _FOLDER and row["subtype"] == _PROFILE for row in _rows(Cursor(conn), conn).values())
 
 
-def cloud_tabs(conn: sqlite3.Connection, now: int) -> Synced:
+def cloud_tabs(conn: Connection, now: int) -> Synced:
     """The tabs of a CloudTabs.db, device by device: those that iCloud brought, and sent. Raises Unusable, FAULTS."""
     have, devices = columns(conn, "cloud_tabs"), columns(conn, "cloud_tab_devices")
     if not {"url", "device_uuid"} <= have or not {"device_uuid", "device_name"} <= devices:
         raise Unusable("failed", "'CloudTabs.db' has no cloud_tabs: another schema")
-    asked = ", ".join(f"t.{name}" if name in have else "NULL"
-                      for name in ("tab_uuid", "title", "url", "is_pinned", "last_viewed_time"))
+    cut = {"tab_uuid": 255, "title": _CUT["title"], "url": _CUT["url"]}
+    asked = ", ".join("NULL" if name not in have else f"substr(t.{name}, 1, {cut[name]})" if name in cut
+                      else f"t.{name}" for name in ("tab_uuid", "title", "url", "is_pinned", "last_viewed_time"))
     cursor = Cursor(conn)
     found: list[Tab] = []
-    listed: dict[Any, Device] = {number: Device(as_text(number), as_text(name) or None) for number, name in cursor.each(
-        "SELECT device_uuid, device_name FROM cloud_tab_devices ORDER BY device_name, device_uuid")}
-    last, number, index = None, 0, 0
-    for device, key, title, url, pinned, seen in cursor.each(
-            f"SELECT d.device_uuid, {asked} FROM cloud_tabs t JOIN cloud_tab_devices d"
-            " ON d.device_uuid = t.device_uuid ORDER BY d.device_name, d.device_uuid, t.rowid"):
-        number, index = (number, index + 1) if device == last else (number + 1, 0)
-        last = device
-        if as_text(url) and device in listed:
-            _counted(len(found) + 1, "CloudTabs.db")
-            at, quality = (None, "missing") if not seen else when.from_mac(seen, now)
-            found.append(Tab(Entry(as_text(url), as_text(title) or None), window=number, index=index,
-                             pinned=pinned == 1, key=as_text(key) or None, last_active=at, quality=quality,
-                             device=listed[device]))
+    names = dict(cursor.kept("SELECT substr(device_uuid, 1, 255), substr(device_name, 1, 4096) FROM cloud_tab_devices"))
+    listed = {number: Device(as_text(number), as_text(names[number]) or None)
+              for number in sorted(names, key=lambda number: (as_text(names[number]), as_text(number)))}
+    held: dict[Any, list[tuple[Any, ...]]] = {number: [] for number in listed}
+    for device, *facts in cursor.kept(f"SELECT substr(t.device_uuid, 1, 255), {asked} FROM cloud_tabs t"
+                                      " ORDER BY t.rowid"):
+        if device in held:
+            held[device].append(tuple(facts))
+    for number, (device, tabs) in enumerate(((device, tabs) for device, tabs in held.items() if tabs), 1):
+        for index, (key, title, url, pinned, seen) in enumerate(tabs):
+            if as_text(url):
+                _counted(len(found) + 1, "CloudTabs.db")
+                at, quality = (None, "missing") if not seen else when.from_mac(seen, now)
+                found.append(Tab(Entry(as_text(url), as_text(title) or None), window=number, index=index,
+                                 pinned=pinned == 1, key=as_text(key) or None, last_active=at, quality=quality,
+                                 device=listed[device]))
     if cursor.damaged:
         raise Unusable("failed", "a part of 'CloudTabs.db' is damaged")
     return Synced(found, list(listed.values()), 0)
 
 
 def _select(cursor: Cursor, table: str, names: tuple[str, ...], have: frozenset[str]) -> Iterator[Row]:
-    """Rows with these columns, None for one that is not there."""
-    asked = ", ".join(name if name in have else "NULL" for name in names)
-    for values in cursor.each(f"SELECT {asked} FROM {table} ORDER BY id"):
+    """Rows with these columns, None for one that is not there. Raises Unusable where they have no numbers."""
+    if not numbered(cursor.conn, table):
+        raise Unusable("failed", f"'SafariTabs.db' has {table} without numbers: another schema")
+    asked = ", ".join("NULL" if name not in have else f"substr({name}, 1, {_CUT[name]})" if name in _CUT else name
+                      for name in names)
+    for values in cursor.kept(f"SELECT {asked} FROM {table} ORDER BY id"):
+        cursor.conn.keep(most=_DICT)
         yield dict(zip(names, values, strict=True))
 
 
-def _rows(cursor: Cursor, conn: sqlite3.Connection) -> dict[int, Row]:
+def _rows(cursor: Cursor, conn: Connection) -> dict[int, Row]:
     return {row["id"]: row for row in _select(cursor, "bookmarks", _ROWS, columns(conn, "bookmarks"))
             if not row["deleted"]}
 
@@ -164,7 +175,7 @@ def _attributes(blob: object, name: str) -> Row | None:
 class _Store:
     """The rows of one database, and which of them are one profile's."""
 
-    def __init__(self, cursor: Cursor, conn: sqlite3.Connection, folder: str) -> None:
+    def __init__(self, cursor: Cursor, conn: Connection, folder: str) -> None:
         self._cursor = cursor
         self._rows = _rows(cursor, conn)
         self._default = folder == DEFAULT
@@ -177,11 +188,12 @@ class _Store:
             self._private = cursor.ids("SELECT private_tab_group_id FROM windows")
         self._active: dict[tuple[Any, Any], Any] = {}
         if {"window_id", "tab_group_id", "active_tab_id"} <= columns(conn, "windows_tab_groups"):
-            self._active = {(window, group): tab for window, group, tab in cursor.each(
-                "SELECT window_id, tab_group_id, active_tab_id FROM windows_tab_groups")}
+            self._active = {(window, group): tab for window, group, tab in cursor.kept(
+                "SELECT window_id, tab_group_id, active_tab_id FROM windows_tab_groups", longest=SHORT)}
         self._unnamed: set[tuple[Any, Any]] = set()
         if {"window_id", "tab_group_id"} <= columns(conn, "windows_unnamed_tab_groups"):
-            self._unnamed = set(cursor.each("SELECT window_id, tab_group_id FROM windows_unnamed_tab_groups"))
+            self._unnamed = set(cursor.kept("SELECT window_id, tab_group_id FROM windows_unnamed_tab_groups",
+                                            longest=SHORT))
         self._children: dict[Any, list[Row]] = {}
         for row in self._rows.values():
             if row["type"] != _FOLDER:
@@ -226,29 +238,34 @@ class _Store:
         """The tabs of a window's active group."""
         group = window["active_tab_group_id"]
         rows = sorted(self._children.get(group, ()), key=lambda row: (_order(row["order_index"]), row["id"]))
-        blobs = self._read_blobs([row["id"] for row in rows])
+        attributes = self._attributes([row["id"] for row in rows])
         folder = self._rows.get(group)
         own = folder is None or group == window["local_tab_group_id"] or (window["id"], group) in self._unnamed
         named = None
         if folder is not None and not own and as_text(folder["title"]):
             named = Group(as_text(folder["external_uuid"]) or str(group), as_text(folder["title"]))
         for index, row in enumerate(rows):
-            extra, local = blobs.get(row["id"], ({}, {}))
-            url = as_text(row["url"]) or plist.text(extra.get("LocalURL"))
+            local_url, local_title, seen = attributes.get(row["id"], (None, None, None))
+            url = as_text(row["url"]) or local_url
             if url:
-                seen = extra.get("DateLastViewed", local.get("LastVisitTime"))
                 last, quality = (None, "missing") if seen is None else plist.time(seen, now)
-                yield Tab(Entry(url, as_text(row["title"]) or plist.text(extra.get("LocalTitle"))), window=number,
+                yield Tab(Entry(url, as_text(row["title"]) or local_title), window=number,
                           index=index, active=self._active.get((window["id"], group)) == row["id"], group=named,
                           key=as_text(row["external_uuid"]) or None, last_active=last, quality=quality)
 
-    def _read_blobs(self, ids: list[int]) -> dict[int, tuple[Row, Row]]:
-        """The attributes of tabs: those that are synced and those of this machine."""
+    def _attributes(self, ids: list[int]) -> dict[int, tuple[str | None, str | None, Any]]:
+        """Url, title and last visit as the attributes of tabs have them: those that are synced, this machine's."""
         if not self._blobs:
             return {}
-        columns = ", ".join(name if name in self._blobs else "NULL" for name in _BLOBS)
-        return {number: (_attributes(extra, "tab") or {}, _attributes(local, "tab") or {})
-                for number, extra, local in self._cursor.among(ids, f"SELECT id, {columns} FROM bookmarks WHERE id IN")}
+        columns = ", ".join(f"substr({name}, 1, {_BLOB + 1})" if name in self._blobs else "NULL" for name in _BLOBS)
+        found = {}
+        for number, extra, local in self._cursor.among(ids, f"SELECT id, {columns} FROM bookmarks WHERE id IN"):
+            synced, own = _attributes(extra, "tab") or {}, _attributes(local, "tab") or {}
+            url, title = plist.text(synced.get("LocalURL")), plist.text(synced.get("LocalTitle"))
+            found[number] = (url and url[:_CUT["url"]], title and title[:_CUT["title"]],
+                             synced.get("DateLastViewed", own.get("LastVisitTime")))
+            self._cursor.conn.keep(*found[number])
+        return found
 
 
 def _order(value: object) -> float:

@@ -84,7 +84,7 @@ def _inside(at: int | None, wanted: Wanted) -> bool:
     return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
 
 
-def _database(found: Mapping[str, tuple[Entry, str | None, int | None]]) -> sqlite3.Connection:
+def _database(found: Mapping[str, tuple[Entry, str | None, int | None]]) -> confine.Connection:
     conn = sqlite3.connect(":memory:", isolation_level=None, factory=confine.Connection)
     conn.executescript(_TABLES)
     rows = list(enumerate(sorted(found.items()), 1))

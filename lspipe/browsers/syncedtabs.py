@@ -6,7 +6,7 @@ Firefox: synced-tabs.db, a JSON record a device, the `TabsRecord` of components/
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -14,10 +14,15 @@ from lspipe import when
 from lspipe.browsers import devices, protobuf
 from lspipe.browsers.leveldb_files import Bad
 from lspipe.browsers.tab import Device, Entry, Group, Tab
+from lspipe.live import Unusable
+
+if TYPE_CHECKING:
+    from lspipe.confine import Connection
 
 PREFIXES = tuple(store + kind for store in devices.STORES for kind in (b"sessions-dt-", b"sessions" + devices.OWN))
-#: The table of Firefox's database and what is read of it.
-TABLE, RECORDS = "tabs", "SELECT guid, record FROM tabs ORDER BY guid"
+#: The table of Firefox's database; devices, and tabs of all of them, that are listed.
+TABLE = "tabs"
+_DEVICES, _MOST = 10_000, 100_000
 _TAG, _HEADER, _TAB = 1, 2, 3
 _WINDOW, _CLIENT = 2, 3
 _SHOWS, _KIND, _TABS = 2, 3, 4
@@ -124,8 +129,21 @@ def _page(fields: Mapping[int, protobuf.Value] | None, now: int) -> Entry | None
 # ---- Firefox
 
 
+def records(conn: "Connection") -> Iterator[tuple[object, object]]:
+    """The records of Firefox's database: pairs of a device's id and its JSON. Raises Unusable, FAULTS."""
+    from lspipe.browsers.cursor import Cursor
+    from lspipe.confine import SHORT
+
+    cursor = Cursor(conn)
+    places = [place for (place,) in cursor.kept("SELECT rowid FROM tabs ORDER BY guid", longest=SHORT)]
+    for place in places[:_DEVICES]:
+        yield from cursor.each("SELECT substr(guid, 1, 255), record FROM tabs WHERE rowid = ?", (place,))
+    if cursor.damaged:
+        raise Unusable("failed", "a part of it is damaged")
+
+
 def of_firefox(records: Iterable[tuple[object, object]], now: int) -> Synced:
-    """What the records hold: pairs of a device's id and its JSON."""
+    """What the records hold: pairs of a device's id and its JSON. Raises Unusable."""
     found: list[Tab] = []
     listed: list[Device] = []
     broken = 0
@@ -151,6 +169,8 @@ def of_firefox(records: Iterable[tuple[object, object]], now: int) -> Synced:
             tab.index = places.get(own, 0)
             places[own] = tab.index + 1
             found.append(tab)
+            if len(found) > _MOST:
+                raise Unusable("failed", f"it holds more than {_MOST} tabs")
     return Synced(found, listed, broken)
 
 

@@ -7,14 +7,14 @@ from lspipe.browsers.cursor import CHUNK, Cursor, decoded
 from lspipe.confine import columns
 
 if TYPE_CHECKING:
-    import sqlite3
+    from lspipe.confine import Connection
 
 #: The table of pages by engine.
 PAGES = {"chromium": "urls", "firefox": "moz_places"}
 _LONGEST = 4096
 
 
-def titles(conn: "sqlite3.Connection", engine: str, urls: Iterable[str]) -> dict[str, str]:
+def titles(conn: "Connection", engine: str, urls: Iterable[str]) -> dict[str, str]:
     """The titles of those of `urls` that have one. Raises FAULTS where it was interrupted."""
     from more_itertools import sliced
 

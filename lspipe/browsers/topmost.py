@@ -11,6 +11,8 @@ from lspipe.browsers.ranking import Strengths
 Matched = Mapping[int, Strengths]
 """The pages that match a query, by their id."""
 _AT_ONCE = 200
+#: Characters of a host with its port: a name has at most 253.
+_LONGEST = 300
 _END = re.compile(r"[/?#\\]")
 
 
@@ -72,8 +74,9 @@ def sites(histories: Sequence[History], matched: Sequence[Matched | None], most:
 
 
 def _site(url: str) -> str:
-    """The host of an http(s) url, with a port that is not the usual one."""
-    return _END.split(url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
+    """The host of an http(s) url, with a port that is not the usual one; "" for one that is too long to be one."""
+    host = _END.split(url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
+    return host if len(host) <= _LONGEST else ""
 
 
 def _in_full(histories: Sequence[History], found: list[tuple[int, int, int]]) -> Iterator[Often]:
@@ -83,7 +86,9 @@ def _in_full(histories: Sequence[History], found: list[tuple[int, int, int]]) ->
         pages: dict[tuple[int, int], Page] = {}
         for number, history in enumerate(histories):
             wanted = [page for owner, page, _visits in some if owner == number]
-            pages |= {(number, page.id): page for page in history.pages(wanted)}
+            pages |= {(number, page.id): page for page in history.held(wanted)}
         for number, page, visits in some:
-            if (number, page) in pages:
-                yield Often(number, pages[number, page], visits)
+            held = pages.get((number, page))
+            whole = None if held is None else histories[number].whole(held)
+            if whole is not None:
+                yield Often(number, whole, visits)

@@ -193,11 +193,12 @@ def _ranked(
         corpus = corpora.setdefault(label, {"id": f"{made.HISTORY}:{label}", "n": 0, "df": {}})
         corpus["n"] += n
         corpus["df"] = {key: count + corpus["df"].get(key, 0) for key, count in df.items()}
-    for hit in found.ranked(judge, None if opts.limit is None else opts.limit + 1):
-        one, history = searched[hit.profile]
-        yield _row(one, history, hit.page, query, opts.max_chars) | {
-            "score": hit.score, "matched_terms": judge.matched(hit.strengths),
-            "corpus": [corpora[one.profile.label]]}
+    with granted.in_time(run):
+        for hit in found.ranked(judge, None if opts.limit is None else opts.limit + 1):
+            one, history = searched[hit.profile]
+            yield _row(one, history, hit.page, query, opts.max_chars) | {
+                "score": hit.score, "matched_terms": judge.matched(hit.strengths),
+                "corpus": [corpora[one.profile.label]]}
 
 
 def _newest(

@@ -16,6 +16,7 @@ from support import Home
 from test_browser_commands import chromium, grant, reported
 from test_tabs_command import firefox, session, store
 
+from lspipe import confine
 from lspipe.browsers import sessionpages
 from lspipe.browsers.layout import Layout, Wanted
 from lspipe.browsers.pages import History
@@ -203,7 +204,7 @@ def test_each_page_is_there_once_with_its_newest_visit(
     held: list[tuple[str, int, bool]], walked: list[tuple[str, int | None]], since: int | None, until: int | None,
 ) -> None:
     """Also where a damaged file has an address twice, and where some of them are hidden."""
-    conn = sqlite3.connect(":memory:")
+    conn = sqlite3.connect(":memory:", factory=confine.Connection)
     conn.executescript("CREATE TABLE p(id INTEGER PRIMARY KEY, url, last, hidden); CREATE TABLE v(page, at);"
                        "CREATE INDEX i ON v(page)")
     for number, (url, at, hidden) in enumerate(held, 1):

@@ -18,7 +18,7 @@ from profiles import DAY, HOUR, NOON
 from safari import CONTAINER, HOME, OLD, WORK, Page, Tab, Visit, Window, leaf
 from support import Home
 
-from lspipe import consent, fulldisk, when
+from lspipe import confine, consent, fulldisk, when
 from lspipe.browsers import layout, places, profiles, safaritabs
 from lspipe.browsers import safari as safarifiles
 from lspipe.live import Source, Unusable
@@ -544,7 +544,7 @@ def test_bad_files_do_not_hide_the_good_ones(bare: Home) -> None:
 
 def test_a_database_of_tabs_with_anything_in_it(tmp_path: Path) -> None:
     path = safari.tabs(tmp_path, [Window([Tab("Anton", A)])])
-    conn = sqlite3.connect(path)
+    conn = sqlite3.connect(path, factory=confine.Connection)
     odd = ["x", b"\xff\xfe", -1, 1 << 62, 3.5, None]
     for number, value in enumerate(odd):
         conn.execute("INSERT INTO bookmarks (parent, type, subtype, title, url, order_index, external_uuid,"
