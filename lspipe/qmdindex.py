@@ -23,6 +23,8 @@ from lspipe.words import Term
 #: Larger ones are not copied.
 MOST = 256 << 20
 _CONFIG_MOST = 1 << 20
+#: Bytes of the longest name or path that is read of it.
+_LONGEST = 4096
 _TABLES = ("documents", "store_collections")
 #: What the FTS5 table is made of, which is read when it is asked.
 _WORDS = "documents_fts"
@@ -139,11 +141,12 @@ class Part(NamedTuple):
     below: str = ""
 
 
-def connect(place: Place) -> sqlite3.Connection:
+def connect(place: Place) -> confine.Connection:
     """A connection that can read `documents` and `store_collections` and nothing else. Raises Upstream."""
     conn = _open(place)
     try:
         confine.confine(conn, _TABLES, None)
+        conn.longest(_LONGEST)
     except (*confine.FAULTS, LspipeError) as error:
         conn.close()
         raise _damaged(error) from None
@@ -164,7 +167,7 @@ def _damaged(error: Exception) -> Upstream:
                        else confine.explained(error, "index.sqlite").message)
 
 
-def collections(conn: sqlite3.Connection) -> list[Collection]:
+def collections(conn: confine.Connection) -> list[Collection]:
     """What is in the index, by name. Raises Precondition where nothing is, Upstream where it is damaged."""
     try:
         known = confine.columns(conn, "store_collections")
@@ -173,10 +176,14 @@ def collections(conn: sqlite3.Connection) -> list[Collection]:
             pattern = "pattern" if "pattern" in known else "'**/*.md'"
             default = "include_by_default" if "include_by_default" in known else "1"
             rows = conn.execute(f"SELECT name, path, {pattern}, {default} FROM store_collections")
-            found = {str(name): Collection(str(name), str(path), str(pattern), default != 0)
-                     for name, path, pattern, default in rows}
-        named = {str(name) for (name,) in conn.execute("SELECT DISTINCT collection FROM documents WHERE active = 1")} \
-            if {"collection", "active"} <= confine.columns(conn, "documents") else set()
+            for name, path, pattern, default in rows:
+                conn.keep(name, path, pattern)
+                found[str(name)] = Collection(str(name), str(path), str(pattern), default != 0)
+        named = set()
+        if {"collection", "active"} <= confine.columns(conn, "documents"):
+            for (name,) in conn.execute("SELECT DISTINCT collection FROM documents WHERE active = 1"):
+                conn.keep(name)
+                named.add(str(name))
     except confine.FAULTS as error:
         raise _damaged(error) from None
     if not named:
@@ -236,7 +243,8 @@ def fewer(place: Place, asked: qmd.Question, among: Sequence[str], stop: Callabl
         try:
             for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", "temp_store = MEMORY"):
                 conn.execute(f"PRAGMA {pragma}")
-            conn.set_progress_handler(stop, 20_000)
+            conn.longest(confine.LONGEST)
+            conn.set_progress_handler(stop, 1000)
             made = conn.execute("SELECT sql FROM sqlite_master WHERE name = ? AND type = 'table'", (_WORDS,)).fetchone()
             if made is None or not _FTS5.match(str(made[0])):
                 return []

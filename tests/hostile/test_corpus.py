@@ -411,6 +411,115 @@ def test_more_values_than_fit_into_memory(bare: Home) -> None:
         clear(done, name)
 
 
+def shared(home: Home, kind: str, count: int, text: str) -> None:
+    """A profile of some megabytes, beside good ones, in which many rows are one long text but for their beginnings."""
+    traps.steering(home)
+    trap = (traps.firefox if kind == "moz_bookmarks" else traps.chromium)(home, "Trap")
+    grants = orjson.loads((home.config / "consent.json").read_bytes())["grants"]
+    home.consent(*grants, traps.granted(trap, "firefox" if kind == "moz_bookmarks" else "chromium"))
+    if kind == "moz_bookmarks":
+        path = profiles.firefox_places(trap, [Page("http://b.test/")], wal=False)
+    else:
+        path = profiles.chromium_history(trap, [Page("http://b.test/")])
+        traps.downloads(path, ("/d/x", "http://b.test/"))
+    at = profiles.NOON + profiles.WEBKIT
+    with sqlite3.connect(path) as conn:
+        conn.execute("PRAGMA journal_mode = DELETE")
+        if kind == "urls":
+            conn.execute("DROP INDEX urls_url_index")
+            conn.executemany("INSERT INTO visits (url, visit_time, transition, from_visit)"
+                             " VALUES (?, ?, 0x30000000, 0)", [(number, at) for number in range(1, count + 1)])
+        columns = [row[1] for row in conn.execute(f"PRAGMA table_info({kind})")]
+    conn.close()
+    long = f"https://a.test/{traps.WORD}/{text}"
+    known: dict[str, object] = {
+        "url": long, "title": traps.WORD, "visit_count": 1, "typed_count": 0, "last_visit_time": at, "hidden": 0,
+        "target_path": long, "start_time": at, "end_time": at, "state": 1, "chain_index": 0}
+    if kind == "moz_bookmarks":
+        known = {"type": 1, "fk": 1, "parent": 3, "position": 0, "title": long, "dateAdded": profiles.NOON}
+
+    def values(number: int) -> list[int | str | None]:
+        return [number if name == "id" and kind == "downloads_url_chains" else known.get(name) for name in columns]
+
+    traps.sharing(path, kind, count, values)
+    assert path.stat().st_size < 10_000_000
+
+
+@pytest.mark.parametrize("kind", ["urls", "downloads", "downloads_url_chains", "moz_bookmarks"])
+def test_rows_that_share_a_long_text(kind: str, bare: Home) -> None:
+    """A chain of pages that belongs to five hundred rows: neither memory nor time is the product of the two."""
+    shared(bare, kind, 500, "x" * 2_000_000)
+    commands = {"urls": ["ls-history"], "moz_bookmarks": ["ls-bookmarks"]}.get(kind, ["ls-downloads"])
+    for command in commands:
+        more = [["--top"], ["--sites"]] if command == "ls-history" else []
+        for args in ([], [traps.WORD], ["zzz"], *more):
+            done = limits.run(bare, command, *NOW, "--timeout", "2s", *args, seconds=8)
+            assert done.mib < 150 and done.code in (0, 6, 7), (command, args, done.mib, done.err)
+            clear(done, command)
+        assert limits.run(bare, command, *NOW, "-n", "3").mib < 150
+
+
+def test_a_signal_while_long_texts_are_searched(bare: Home) -> None:
+    shared(bare, "urls", 4000, "x" * 2_000_000)
+
+    def seconds(process: "subprocess.Popen[bytes]") -> float:
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
+
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("needs /proc")
+    with bare.start("ls-history", "zzz") as process:
+        support.until(lambda: seconds(process) > 1, "it searches", process)
+        before = seconds(process)
+        process.terminate()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == -15
+    assert used.ru_utime + used.ru_stime < before + 1.5, (before, used)
+
+
+@pytest.mark.parametrize("kind", ["bookmarks", "downloads"])
+def test_rows_that_name_one_row_again_and_again(kind: str, bare: Home) -> None:
+    """A page with a url of a megabyte, in a file with nothing wrong, and 600 bookmarks or annotations of it."""
+    traps.steering(bare)
+    path = traps.firefox(bare) / "places.sqlite"
+    url = "https://a.test/" + "a" * 1_000_000
+    with sqlite3.connect(path) as conn:
+        page = conn.execute("INSERT INTO moz_places (url, title, guid) VALUES (?, 'needle', 'g')", (url,)).lastrowid
+        if kind == "bookmarks":
+            menu = conn.execute("SELECT id FROM moz_bookmarks WHERE guid = 'menu________'").fetchone()[0]
+            conn.executemany("INSERT INTO moz_bookmarks (type, fk, parent, position, title, dateAdded, guid)"
+                             " VALUES (1, ?, ?, ?, 'needle', 1, ?)",
+                             [(page, menu, number, f"g{number}") for number in range(600)])
+        else:
+            conn.executemany("INSERT INTO moz_annos (place_id, anno_attribute_id, content) VALUES (?, 5, ?)",
+                             [(page, f"file:///{number}") for number in range(600)])
+    conn.close()
+    done = limits.run(bare, f"ls-{kind}", *NOW, "-n", "1000")
+    assert done.mib < 150 and done.code == 0, (done.mib, done.err)
+    found = [row for row in done.rows if row["meta"].get("url_length") == len(url)]
+    assert len(found) == (600 if kind == "bookmarks" else 1)
+    clear(done, f"ls-{kind}")
+
+
+def test_more_rows_than_can_be_kept(bare: Home) -> None:
+    """Half a million of them in a file of ten megabytes: that is said, and the others are listed."""
+    traps.steering(bare)
+    trap = traps.chromium(bare, "Trap")
+    path = profiles.chromium_history(trap, [Page("http://b.test/")])
+    traps.downloads(path)
+    with sqlite3.connect(path) as conn:
+        conn.execute("ALTER TABLE downloads ADD COLUMN url")
+        conn.executemany("INSERT INTO downloads (id, target_path, state, start_time, url)"
+                         " VALUES (?, '/d', 1, 1, 'http://b.test/')", [(number,) for number in range(300_000)])
+    conn.close()
+    grants = orjson.loads((bare.config / "consent.json").read_bytes())["grants"]
+    bare.consent(*grants, traps.granted(trap, "chromium"))
+    done = limits.run(bare, "ls-downloads", *NOW, "-n", "3", "--since", "2020-01-01")
+    assert done.code == 7 and done.mib < 200 and b"more in it than" in done.err, (done.mib, done.err)
+    assert {row["provenance"]["profile"] for row in done.rows} <= {"Default", "x.default"} and done.rows
+
+
 def test_names_of_parameters_that_are_a_megabyte_long(bare: Home) -> None:
     """What is known of names is kept, of these it must not be."""
     rows = (b'{"source":"x","url":"https://h.test/?%d' % number + b"a" * 1_000_000 + b'=x"}\n' for number in range(100))

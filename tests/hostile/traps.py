@@ -3,6 +3,7 @@
 import random
 import sqlite3
 import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,86 @@ def circling(path: Path, tables: tuple[str, ...], depth: int) -> None:
         data[(root - 1) * size:root * size] = branch(len(data) // size)
     struct.pack_into(">I", data, 28, len(data) // size)
     path.write_bytes(data)
+
+
+def sharing(path: Path, table: str, count: int, values: Callable[[int], Sequence[int | str | None]]) -> None:
+    """Put rows into a table of a small database that share all but their beginnings: one chain of overflow pages.
+
+    `values` are those of row 1 to `count`; they may differ in what stands before the longest text, and are of one
+    length.
+    """
+    conn = sqlite3.connect(path)
+    (root,) = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    (size,) = conn.execute("PRAGMA page_size").fetchone()
+    conn.close()
+    data = bytearray(path.read_bytes())
+    least, most = (size - 12) * 32 // 255 - 23, size - 35
+
+    def record(number: int, padding: int) -> bytes:
+        found = list(values(number))
+        longest = max((value for value in found if isinstance(value, str)), key=len)
+        found[found.index(longest)] = longest + " " * padding
+        kinds, content = b"", b""
+        for value in found:
+            text = value.encode() if isinstance(value, str) else b""
+            kinds += _varint(13 + 2 * len(text)) if isinstance(value, str) else b"\0" if value is None else b"\6"
+            content += struct.pack(">q", value) if isinstance(value, int) else text
+        assert len(kinds) < 126
+        return bytes([len(kinds) + 1]) + kinds + content
+
+    # So that no more of a row than must be lies beside it.
+    padding = next(more for more in range(size) if least + (len(record(1, more)) - least) % (size - 4) > most)
+    rest = record(1, padding)[least:]
+    assert rest == record(count, padding)[least:]
+    first = len(data) // size + 1
+    parts = [rest[at:at + size - 4] for at in range(0, len(rest), size - 4)]
+    for number, part in enumerate(parts, first + 1):
+        data += struct.pack(">I", number if number < first + len(parts) else 0) + part.ljust(size - 4, b"\0")
+
+    def page(kind: int, cells: Sequence[bytes], right: int | None = None) -> bytes:
+        made, at, places = bytearray(size), size, []
+        for cell in cells:
+            at -= len(cell)
+            made[at:at + len(cell)] = cell
+            places.append(at)
+        struct.pack_into(">BHHHB", made, 0, kind, 0, len(cells), at, 0)
+        if right is not None:
+            struct.pack_into(">I", made, 8, right)
+        struct.pack_into(f">{len(places)}H", made, 8 if right is None else 12, *places)
+        return bytes(made)
+
+    cells = []
+    for number in range(1, count + 1):
+        whole = record(number, padding)
+        cells.append((number, _varint(len(whole)) + _varint(number) + whole[:least] + struct.pack(">I", first)))
+    at_once = (size - 8) // (len(cells[-1][1]) + 2)
+    level = []
+    for begin in range(0, count, at_once):
+        some = cells[begin:begin + at_once]
+        data += page(13, [cell for _, cell in some])
+        level.append((len(data) // size, some[-1][0]))
+    while len(level) > 300:
+        above = []
+        for begin in range(0, len(level), 300):
+            some_pages = level[begin:begin + 300]
+            data += page(5, _children(some_pages), some_pages[-1][0])
+            above.append((len(data) // size, some_pages[-1][1]))
+        level = above
+    data[(root - 1) * size:root * size] = page(5, _children(level), level[-1][0])
+    struct.pack_into(">I", data, 28, len(data) // size)
+    path.write_bytes(data)
+
+
+def _children(level: Sequence[tuple[int, int]]) -> list[bytes]:
+    """The cells of a branch for all but its last child."""
+    return [struct.pack(">I", child) + _varint(key) for child, key in level[:-1]]
+
+
+def _varint(number: int) -> bytes:
+    found = [number & 127]
+    while number := number >> 7:
+        found.insert(0, number & 127 | 128)
+    return bytes(found)
 
 
 def program(folder: Path, name: str, proof: Path) -> Path:
