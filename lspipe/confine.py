@@ -25,6 +25,8 @@ SHORT = 1000
 _MOST_KEPT, _ROW = 96 << 20, 200
 #: Steps between two looks at the clock. A step may go through one value from its beginning to its end, some 20 ms.
 _STEPS = 250
+#: Bytes of the longest statement of a schema, and steps for reading all of it: some 2,500 tables and indexes.
+_STATEMENT, _SCHEMA_STEPS = 20_000, 20_000
 #: Seconds of processor time for fetching what was found when time is over.
 _GRACE = 1.0
 #: Steps of SQLite's machine that reading takes at most, whatever is asked: some, and so many for each byte of the file.
@@ -86,6 +88,7 @@ def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | 
     for limit, value in _LIMITS.items():
         conn.setlimit(limit, value)
     conn.text_factory = decode
+    _load(conn)
     size = int(conn.execute("PRAGMA page_count").fetchone()[0]) * int(conn.execute("PRAGMA page_size").fetchone()[0])
     looks = (_LEAST_STEPS + size * _STEPS_A_BYTE) // _STEPS
     conn.set_progress_handler(_watch(conn, looks, _LEAST_SECONDS + size * _SECONDS_A_BYTE), _STEPS)
@@ -98,6 +101,21 @@ def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | 
         if kind != "index" and str(name).lower() in readable and (kind != "table" or not page):
             raise Unusable("failed", f"'{name}' is not a table in it")
     conn.set_authorizer(_authorizer(readable))
+
+
+def _load(conn: Connection) -> None:
+    """Let SQLite read the schema, which it keeps in memory as long as it is open. Raises Unusable, sqlite3.Error."""
+    conn.longest(_STATEMENT)
+    conn.set_progress_handler(lambda: True, _SCHEMA_STEPS)
+    try:
+        conn.execute("SELECT 1 FROM sqlite_master LIMIT 0")
+    except sqlite3.OperationalError as error:
+        if interrupted(error):
+            raise Unusable("failed", "it has more tables than any browser's") from None
+        raise
+    finally:
+        conn.longest(LONGEST)
+        conn.set_progress_handler(None, 0)
 
 
 def _authorizer(readable: frozenset[str]) -> Callable[..., int]:

@@ -478,6 +478,20 @@ def test_a_signal_while_long_texts_are_searched(bare: Home) -> None:
     assert used.ru_utime + used.ru_stime < before + 1.5, (before, used)
 
 
+@pytest.mark.parametrize("columns", [490, 90])
+def test_a_schema_that_is_larger_than_its_file(columns: int, bare: Home) -> None:
+    """Thousands of tables whose statements share a chain of pages: SQLite keeps every one of them."""
+    traps.steering(bare)
+    trap = traps.chromium(bare, "Trap")
+    traps.crowding(profiles.chromium_history(trap, [Page("http://b.test/")]), 12_000, columns, "c" * 180)
+    grants = orjson.loads((bare.config / "consent.json").read_bytes())["grants"]
+    bare.consent(*grants, traps.granted(trap, "chromium"))
+    for command in ("ls-history", "ls-downloads"):
+        done = limits.run(bare, command, *NOW, traps.WORD)
+        assert done.code == 7 and done.mib < 150 and done.rows, (done.mib, done.err)
+        clear(done, command)
+
+
 @pytest.mark.parametrize("kind", ["bookmarks", "downloads"])
 def test_rows_that_name_one_row_again_and_again(kind: str, bare: Home) -> None:
     """A page with a url of a megabyte, in a file with nothing wrong, and 600 bookmarks or annotations of it."""

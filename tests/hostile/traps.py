@@ -192,6 +192,27 @@ def sharing(path: Path, table: str, count: int, values: Callable[[int], Sequence
     path.write_bytes(data)
 
 
+def crowding(path: Path, count: int, columns: int, name: str) -> None:
+    """Give a small database so many tables, in whose statements all but the beginning is shared."""
+    conn = sqlite3.connect(path)
+    conn.execute("CREATE TABLE crowd (type, name, tbl_name, rootpage, sql)")
+    conn.commit()
+    (root,) = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = 'crowd'").fetchone()
+    (size,) = conn.execute("PRAGMA page_size").fetchone()
+    conn.close()
+    listed = ", ".join(f"{name}{number}" for number in range(columns))
+
+    def values(number: int) -> list[int | str | None]:
+        table = f"t{number:08}"
+        return ["table", table, table, root, f"CREATE TABLE {table}({listed})"]
+
+    sharing(path, "crowd", count, values)
+    data = bytearray(path.read_bytes())
+    data[100:size] = bytes(size - 100)
+    struct.pack_into(">BHHHBI", data, 100, 5, 0, 0, size, 0, root)  # The schema is that table.
+    path.write_bytes(data)
+
+
 def _children(level: Sequence[tuple[int, int]]) -> list[bytes]:
     """The cells of a branch for all but its last child."""
     return [struct.pack(">I", child) + _varint(key) for child, key in level[:-1]]
