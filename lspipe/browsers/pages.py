@@ -210,12 +210,12 @@ class History:
                 sql = f"SELECT p.id, {layout.count} FROM {layout.pages} p WHERE {where.shown}"
             else:
                 sql = f"SELECT {layout.page}, count(*) FROM {layout.visits} v WHERE {where.visit} GROUP BY 1"
-            rows = self.cursor.each(sql, longest=confine.SHORT)
+            rows = self.cursor.alone(sql)
             yield from ((page, visits if visits <= _VISITS else 1) for page, visits in rows
                         if page not in self._outside and type(visits) is int and visits > 0)
             return
-        counted = dict(self.cursor.each(f"SELECT {layout.page}, count(*) FROM {layout.visits} v"
-                                        f" WHERE {where.visit} AND {where.window} GROUP BY 1", longest=confine.SHORT))
+        counted = dict(self.cursor.alone(f"SELECT {layout.page}, count(*) FROM {layout.visits} v"
+                                         f" WHERE {where.visit} AND {where.window} GROUP BY 1"))
         # One whose visits have expired was visited once at least.
         yield from ((page, counted.get(page, 1)) for page in sorted(inside))
 
@@ -294,8 +294,7 @@ class History:
         # Beside max() SQLite takes what stands in the row that has it.
         sql = (f"SELECT {layout.page}, max({layout.time}), {layout.synced or 'NULL'}, {layout.device}"
                f" FROM {layout.visits} v WHERE {self.where.visit} AND {window} AND {which} GROUP BY 1")
-        return {page: (at, synced, device)
-                for page, at, synced, device in self.cursor.each(sql, given, confine.SHORT)}
+        return {page: (at, synced, device) for page, at, synced, device in self.cursor.alone(sql, given)}
 
     # ---- the newest first
 
