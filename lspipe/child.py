@@ -180,7 +180,7 @@ def _become(row: ledger.Resource, argv: Sequence[str], variables: Mapping[str, s
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         limits.setrlimit(limits.RLIMIT_CORE, (0, 0))  # a crash must leave no file either
-        _lower(limits.RLIMIT_DATA, memory)
+        _limit(limits.RLIMIT_DATA, memory)
         if cwd is not None:
             os.chdir(cwd)
         os.execve(argv[0], list(argv), dict(variables))
@@ -194,11 +194,10 @@ def _become(row: ledger.Resource, argv: Sequence[str], variables: Mapping[str, s
         os._exit(127)
 
 
-def _lower(limit: int, to: int) -> None:
-    """Lower a limit of this process, where it is higher."""
-    soft, hard = limits.getrlimit(limit)
-    known = [number for number in (soft, hard, to) if number != limits.RLIM_INFINITY]
-    limits.setrlimit(limit, (min(known), hard))
+def _limit(which: int, to: int) -> None:
+    """Set a limit of this process, within what is allowed: the soft one here is that of our own process."""
+    _soft, hard = limits.getrlimit(which)
+    limits.setrlimit(which, (to if hard == limits.RLIM_INFINITY else min(hard, to), hard))
 
 
 def _hear(descriptor: int) -> LspipeError | int | None:

@@ -31,7 +31,7 @@ _SHARED = ("hashlib", "lspipe.matching", "lspipe.lexical", "lspipe.snapshot", "l
 #: How long a stage may take beyond its own --timeout before it is stopped, and to end once it is told to.
 _PATIENCE = 1.0
 _LEAST = 5.0
-_GRACE = 0.2
+_GRACE = 1.0
 
 
 @dataclass(frozen=True)

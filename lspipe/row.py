@@ -7,6 +7,8 @@ from typing import Any
 
 Row = dict[str, Any]
 
+#: What a row that is too long keeps of each text and of each list.
+_LONG, _MANY = 4096, 100
 _SPACE = re.compile(r"\s+")
 
 
@@ -60,6 +62,17 @@ FAMILIES = {
     "tabs": "browser", "history": "browser", "bookmarks": "browser", "downloads": "browser",
     "reading": "browser", "files": "files", "wiki": "wiki",
 }
+
+
+def shortened(value: Any) -> Any:
+    """A row, or a part of it, with no text above _LONG characters and no list above _MANY items."""
+    if isinstance(value, str):
+        return value[:_LONG]
+    if isinstance(value, list):
+        return [shortened(item) for item in value[:_MANY]]
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in value.items()}
+    return value
 
 
 def is_private(row: Row) -> bool:

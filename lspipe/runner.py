@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lspipe import inputs, ledger, options, reportfile, sandbox, schema, stream
+from lspipe import inputs, ledger, options, reportfile, row, sandbox, schema, stream
 from lspipe.exits import Bug, Exit, LspipeError, Precondition, Usage, WriteFailed, strongest
 from lspipe.report import Report
 from lspipe.row import Row
@@ -27,6 +27,8 @@ from lspipe.run import Run as Run
 from lspipe.signals import ENDING, Signals, Stopped
 
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+#: Bytes of memory for the data of a source.
+_MEMORY = 768 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
@@ -175,7 +177,22 @@ def _prepare(run: Run) -> None:
         raise Usage("--until is before --since")
 
 
+def _bound_memory() -> None:
+    """What a source reads may be made by others: it gets no more memory than the worst honest file takes.
+
+    Beyond, Python raises MemoryError, and the profile or the file is left out.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    known = [limit for limit in (soft, hard, _MEMORY) if limit != resource.RLIM_INFINITY]
+    with contextlib.suppress(OSError, ValueError):  # A system that has no such limit.
+        resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))
+
+
 def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
+    if tool.cli.kind == "source":
+        _bound_memory()
     reads = tool.cli.reads is not None
     if reads and not run.options.files and not run.options.sandbox_report:
         if stdin_closed:
@@ -286,7 +303,11 @@ def _pump(tool: Tool, run: Run, upstream: Iterator[Row]) -> None:
                 if check is not None and not check(item):
                     raise Bug(f"made a row that is none: {schema.reason(str(emits), item)}")
                 run.report.rows_out += 1
-                run.write(stream.dumps(item))
+                data = stream.dumps(item)
+                if emits == "row" and len(data) > stream.LINE_CAP:
+                    run.report.note("a row was cut: it was longer than a row may be")
+                    data = stream.dumps(row.shortened(item))
+                run.write(data)
                 if run.report.rows_out == limit:
                     break
         # Whether more was held back costs one more search: only for a report that says it.

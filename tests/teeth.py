@@ -311,7 +311,7 @@ WHAT_LEAVES_IS_SAFE = (
           "        if not _BEGIN.match(os.pread(fd, _BEGIN_BYTES, 0)):\n", "        if False:\n",
           ("tests/contract/test_report_file.py::test_a_file_that_is_no_report_is_left_as_it_is",)),
     Guard("a program has a limit of memory", "lspipe/child.py",
-          "        _lower(limits.RLIMIT_DATA, memory)\n", "",
+          "        _limit(limits.RLIMIT_DATA, memory)\n", "",
           ("tests/unit/test_child.py::test_it_has_a_limit_of_memory",)),
     Guard("a line has a longest length", "lspipe/stream.py", "        if len(rest) > cap:\n", "        if False:\n",
           ("tests/unit/test_stream.py::test_a_line_at_the_cap_cut_anywhere",)),

@@ -14,15 +14,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from lspipe.browsers import endpoint
+from lspipe.browsers import endpoint, jsonfile
 from lspipe.browsers.endpoint import Limit, Wires
 from lspipe.live import Unusable
+from lspipe.stream import DEPTH_CAP, depth
 
 T = TypeVar("T")
 Params = dict[str, Any]
 
 #: No answer is larger, in bytes: that of a thousand tabs has half a mebibyte. All of them together are counted too.
-ANSWER_MOST, MOST = 16 << 20, 256 << 20
+ANSWER_MOST, MOST = 16 << 20, 64 << 20
 #: Characters of a title that are searched; a browser keeps 4096.
 _TITLE = 1 << 16
 #: Seconds for one page, from when it was attached to.
@@ -166,11 +167,12 @@ class Session:
 
 
 def _parsed(data: bytes) -> Params:
+    """An answer or an event. The protocol nests a few levels; what is deeper no question may be made of."""
     try:
-        found = orjson.loads(data)
+        found = jsonfile.loads(data, "the answer of its debugging port")
     except orjson.JSONDecodeError:
         found = _lenient(data)
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or depth(found) > DEPTH_CAP:
         raise Unusable("failed", "its debugging port does not speak the protocol")
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from lspipe import when
-from lspipe.browsers import devices, protobuf
+from lspipe.browsers import devices, jsonfile, protobuf
 from lspipe.browsers.leveldb_files import Bad
 from lspipe.browsers.tab import Device, Entry, Group, Tab
 from lspipe.live import Unusable
@@ -148,9 +148,10 @@ def of_firefox(records: Iterable[tuple[object, object]], now: int) -> Synced:
     listed: list[Device] = []
     broken = 0
     for number, record in records:
+        data = record.encode("utf-8", "replace") if isinstance(record, str) else record
         try:
-            state = orjson.loads(record) if isinstance(record, str | bytes) else None
-        except orjson.JSONDecodeError:
+            state = jsonfile.loads(data, "a record") if isinstance(data, bytes) else None
+        except (orjson.JSONDecodeError, Unusable):
             state = None
         if not isinstance(state, dict) or not isinstance(state.get("tabs"), list):
             broken += 1

@@ -245,6 +245,27 @@ def test_an_interrupt_while_it_starts_is_quiet(bare: support.Home) -> None:
     assert (done.code, done.out, done.err) == (-signal.SIGINT, b"", b"")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no limit of data that is heeded")
+def test_a_source_has_a_limit_of_memory(bare: support.Home) -> None:
+    """What it reads may be made by others. What a transform reads is the business of whoever pipes it there."""
+    body = f"big = bytes(1 << 30)\nyield {ROW % 1}"
+    done = run(bare, body)
+    assert (done.code, done.out) == (5, b"") and b"not enough memory" in done.err
+    assert run(bare, body, kind="transform", reads="row").rows == [{"source": "mine", "url": "x:1"}]
+
+
+def test_a_row_that_is_too_long_is_cut(bare: support.Home) -> None:
+    """No reader takes it as it is: a row has a longest length."""
+    body = """yield {"source": "mine", "url": "x:1", "title": "t" * 2_000_000, "text": "\\x01" * 200_000,
+       "meta": {"folder": ["f" * 5000] * 500}}"""
+    report = bare.root / "report.json"
+    done = run(bare, body, "--report", str(report))
+    row, = done.rows
+    assert len(done.out) < 1 << 20 and row["title"] == "t" * 4096 and row["meta"]["folder"] == ["f" * 4096] * 100
+    assert "a row was cut: it was longer than a row may be" in orjson.loads(report.read_bytes())["notes"]
+    assert bare.run("ls-fuse", stdin=done.out).code == 0
+
+
 def test_a_report_says_the_code_of_a_signal(bare: support.Home) -> None:
     report = bare.root / "report.json"
     one = next(one for one in support.executables() if one.name == "ls-check")

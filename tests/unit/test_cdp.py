@@ -465,6 +465,9 @@ MESSAGES: dict[str, tuple[bytes, str]] = {
     "no JSON": (frame(b"\xff\xfe{"), "does not speak the protocol"),
     "a list": (frame(b"[1]"), "does not speak the protocol"),
     "deep": (frame(b"[" * 100_000), "does not speak the protocol"),
+    "a deep list": (frame(b'{"id":1,"result":{"targetInfos":' + b"[" * 900 + b"]" * 900 + b"}}"),
+                    "does not speak the protocol"),
+    "many lists": (frame(b'{"id":1,"result":{"x":[' + b"[]," * 1_000_000 + b"[]]}}"), "more values than any browser"),
     "an error": (frame({"id": 1, "error": {"code": 1}}), "refuses Target.getBrowserContexts"),
     "a result of another shape": (frame({"id": 1, "result": []}), "refuses Target.getBrowserContexts"),
     "targets of another shape": (
