@@ -112,6 +112,10 @@ def _places(query: str) -> dict[str, int]:
     return places
 
 
+#: Corpora that are known of an answer: one for each profile, folder and wiki, so far beyond what anybody has.
+_ENTRIES = 200
+
+
 class Corpora:
     """The union of `corpus` figures: one entry for each id, and the larger figure where two differ."""
 
@@ -129,11 +133,15 @@ class Corpora:
                 known[word] = max(int(count), known.get(word, 0))
 
     def union(self) -> list[dict[str, Any]]:
-        """The entries sorted by id and their words sorted, so that equal figures are equal bytes."""
-        return [
-            {"id": name, "n": self._n[name], "df": dict(sorted(self._df[name].items()))}
-            for name in sorted(self._n)
-        ]
+        """The entries sorted by id and their words sorted, so that equal figures are equal bytes.
+
+        Every row carries all of them, so that there are at most _ENTRIES, the largest: else the rows of made-up sources
+        would grow by the square of their number.
+        """
+        names = sorted(self._n)
+        if len(names) > _ENTRIES:
+            names = sorted(sorted(names, key=lambda name: -self._n[name])[:_ENTRIES])
+        return [{"id": name, "n": self._n[name], "df": dict(sorted(self._df[name].items()))} for name in names]
 
 
 def pack(row: Row) -> bytes:

@@ -34,7 +34,9 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _UNKNOWN = re.compile(r"Collection not found: (.*)")
 _TELLING = re.compile(r"(?:\w*Error|Usage)\b")
 _KIND = re.compile(r"^(?:\w*Error(?: \[\w+\])?: )+")
-_SETTINGS = re.compile(r"Failed to parse \S+: (.*)")
+#: Characters of a page that are searched for the place of the match.
+_BODY = 1 << 20
+_SETTINGS = re.compile(r"Failed to parse \S+: ")
 #: In the words of a Node that cannot load qmd or its native parts.
 _UNFIT = re.compile(r"ERR_DLOPEN_FAILED|NODE_MODULE_VERSION|ERR_UNKNOWN_BUILTIN_MODULE|SyntaxError|Unsupported engine")
 
@@ -156,6 +158,8 @@ def _hit(item: Any) -> Hit | None:
         return None
     whole = isinstance(item.get("body"), str)
     body = item["body"] if whole else _HEADER.sub("", _text(item.get("snippet")) or "", count=1)
+    if len(body) > _BODY:
+        body = body[:_BODY]
     line = item.get("line")
     line = line if isinstance(line, int) and not isinstance(line, bool) and line > 0 else None
     return Hit(collection, path, line, _text(item.get("title")), _text(item.get("docid")), body, whole)
@@ -219,8 +223,8 @@ def trouble(code: int, errors: str, node: str | None) -> LspipeError | None:
     said = one_line(errors)
     settings = _SETTINGS.match(said)
     if settings is not None:
-        why = _KIND.sub("", settings[1])
-        return Upstream(f"qmd cannot read its settings: {why}", "mend qmd/index.yml in ~/.config")
+        # Not what it says: it quotes the file, which may be a link to any other.
+        return Upstream("qmd cannot read its settings", "mend qmd/index.yml in ~/.config, or see: qmd status")
     return Upstream(f"qmd ended with {code}" + (f": {said}" if said else ""), _newer())
 
 

@@ -1,17 +1,19 @@
 """The file that --report names: opened before anything else, and never over what is no report."""
 
+import contextlib
 import errno
 import os
 import re
 import stat
 import time
 
-from lspipe.exits import Deadline, Usage, WriteFailed
-from lspipe.narrow import readable
+from lspipe import paths
+from lspipe.exits import Deadline, Precondition, Usage, WriteFailed
+from lspipe.narrow import readable, within
 
-#: How a report begins; what begins otherwise is somebody's file (or what --log json wrote).
-_BEGIN = re.compile(rb'\{"command":"ls-[a-z]+","version":"')
-_BEGIN_BYTES = 64
+#: A report is one line that begins so; anything else is somebody's file, what --log json wrote, or many reports.
+_REPORT = re.compile(rb'\{"command":"ls-[a-z]+","version":"[^\n]*\}\n')
+_LONGEST = 16 << 20
 #: Names of open descriptors: they are used as they are, since to open them anew would begin at the file's start.
 _OPEN = re.compile(r"/dev/fd/([0-9]{1,9})|/dev/(stdout)|/dev/(stderr)")
 _LOOK = 0.02
@@ -31,6 +33,8 @@ def open_file(path: str, wait: float | None) -> int:
 
             number = int(named[1]) if named[1] else 1 if named[2] else 2
             return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+        if _is_ours(path):
+            raise Usage(f"'{shown}' is in a folder that lspipe keeps its own files in", "name another place")
         try:
             kind = os.stat(path).st_mode
         except FileNotFoundError:
@@ -50,6 +54,16 @@ def open_file(path: str, wait: float | None) -> int:
     return fd
 
 
+def _is_ours(path: str) -> bool:
+    """Whether it would lie in the folder of the consent file, or among the runs: an empty file there does harm, too."""
+    real = os.path.realpath(path)
+    for home in (paths.config_home, paths.state_home):
+        with contextlib.suppress(Precondition):  # There is no such folder.
+            if within(real, os.path.realpath(home())):
+                return True
+    return False
+
+
 def _empty(fd: int, shown: str) -> None:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
@@ -59,7 +73,7 @@ def _empty(fd: int, shown: str) -> None:
         if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
             raise Usage(f"'{shown}' is where {name} go", f"to have the report there, too: --report /dev/fd/{stream}")
     if found.st_size:
-        if not _BEGIN.match(os.pread(fd, _BEGIN_BYTES, 0)):
+        if found.st_size > _LONGEST or not _REPORT.fullmatch(os.pread(fd, _LONGEST, 0)):
             raise Usage(f"'{shown}' is no earlier report: it is left as it is", "name another file, or remove it")
         os.ftruncate(fd, 0)
 

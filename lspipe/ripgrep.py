@@ -75,7 +75,7 @@ def fatal(code: int, errors: str) -> LspipeError:
     """Why a search ended before its summary: words that ripgrep does not accept, or its death."""
     if "memory allocation of" in errors:
         return Upstream("rg needed more memory than it may have",
-                        "a very large .ignore or .gitignore, or a very long line, does that: try --no-ignore")
+                        "a very large .ignore, or a very long line, does that: try --no-ignore, or leave it out: -g")
     if code < 0:
         return Upstream(f"rg was killed by signal {-code}", "what it had found until then is above")
     if code == 2 and errors:

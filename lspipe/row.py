@@ -65,14 +65,18 @@ FAMILIES = {
 
 
 def shortened(value: Any) -> Any:
-    """A row, or a part of it, with no text above _LONG characters and no list above _MANY items."""
+    """A row, or a part of it, with no text above _LONG characters and, inside, no list or object above _MANY items."""
     if isinstance(value, str):
         return value[:_LONG]
     if isinstance(value, list):
         return [shortened(item) for item in value[:_MANY]]
     if isinstance(value, dict):
-        return {key: shortened(item) for key, item in value.items()}
+        return {key: shortened(_first(item)) for key, item in value.items()}
     return value
+
+
+def _first(value: Any) -> Any:
+    return dict(list(value.items())[:_MANY]) if isinstance(value, dict) else value
 
 
 def is_private(row: Row) -> bool:

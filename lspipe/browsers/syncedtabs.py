@@ -89,7 +89,7 @@ def _windows(fields: Iterable[tuple[int, protobuf.Value]], tabs: Mapping[int, Ta
         inner = protobuf.fields(window)
         last = dict(inner)
         held = [tab for key, value in inner if key == _TABS for tab in protobuf.numbers(value)]
-        filled = [tab for tab in held if tab in tabs and tab not in seen]
+        filled = [tab for tab in dict.fromkeys(held) if tab in tabs and tab not in seen]
         seen.update(filled)
         ordinal += bool(filled)
         # A device that has no such order, as a phone, says -1.

@@ -39,7 +39,7 @@ _MEMORY = 8 << 30
 _SECONDS = 10.0
 _SNIPPET = 300
 #: An answer that is longer is not read.
-_MOST = 256 << 20
+_MOST = 64 << 20
 
 
 @options.command("ls-qmd", kind="source", reads=READS, emits=EMITS)

@@ -34,12 +34,26 @@ def test_a_file_that_is_no_report_is_left_as_it_is(args: list[str], home: suppor
     log = home.root / "log"
     log.write_bytes(home.run("ls-history", "--log", "json", "--profile", "nosuch").err)
     assert log.read_bytes().startswith(b'{"command":"ls-history"')
-    for path in (home.config / "consent.json", mine, link, log):
+    many = home.root / "many"
+    many.write_bytes(2 * home.run("ls-history", "--report", "/dev/fd/1", "nonesuch").out)
+    assert many.read_bytes().startswith(b'{"command":"ls-history","version":"')
+    for path in (mine, link, log, many):
         before = path.read_bytes()
         done = home.run("ls-history", "--report", str(path), *args, "rust")
         assert (done.code, done.out, path.read_bytes()) == (2, b"", before)
         if not args:
             assert f"'{path}' is no earlier report: it is left as it is".encode() in done.err
+
+
+@pytest.mark.parametrize("name", ["consent.json", "config.toml", "new/report"])
+def test_no_report_among_lspipes_own_files(name: str, home: support.Home) -> None:
+    """An empty consent file would be one that nothing can be understood of."""
+    for folder in (home.config, home.state):
+        path = folder / name
+        before = path.read_bytes() if path.exists() else None
+        done = home.run("ls-history", "--report", str(path), "rust")
+        assert (done.code, done.out) == (2, b"") and b"lspipe keeps its own files in" in done.err
+        assert (path.read_bytes() if path.exists() else None) == before
 
 
 def test_an_input_is_not_emptied(bare: support.Home) -> None:

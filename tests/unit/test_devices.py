@@ -145,6 +145,15 @@ def test_tabs_of_other_devices(bare: Home) -> None:
     assert checked.returncode == 0 and len(checked.stdout.splitlines()) == 3, checked.stderr
 
 
+def test_a_tab_that_its_window_names_again_is_one_tab(bare: Home) -> None:
+    devices.database(chromium(bare), here(), header(PHONE, "Pixel 9", [1, 1, 1, 2, 1], [2, 1, 1]),
+                     device(PHONE, "Pixel 9"),
+                     tab(PHONE, 1, navigation(A, "Anton", NOON)), tab(PHONE, 2, navigation(B, "Berta", NOON - HOUR)))
+    bare.consent(grant(chromium(bare), data=("tabs",)))
+    assert [(row["url"], row["meta"]["index"]) for row in bare.run("ls-tabs", *NOW, "--device", "all").rows] == [
+        (A, 0), (B, 1)]
+
+
 def test_tabs_of_devices_that_are_not_there(bare: Home) -> None:
     synced(bare)
     done = bare.run("ls-tabs", "--device", "This one")

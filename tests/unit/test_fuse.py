@@ -473,3 +473,12 @@ def test_a_limit_is_the_beginning(rows: list[Row], options: dict[str, Any], limi
     some = fuse(rows, **options, limit=limit)
     assert some.truncated is (limit < len(everything))
     assert lines(some.rows) == lines(everything[:limit])
+
+
+def test_rows_do_not_grow_by_the_corpora_of_all_others() -> None:
+    """Each row of a corpus of its own: the largest are kept, on every row."""
+    corpora = merge.Corpora()
+    for number in range(1000):
+        corpora.add([{"id": f"c{number:04}", "n": number, "df": {"rust": 1}}])
+    found = corpora.union()
+    assert [entry["id"] for entry in found] == [f"c{number:04}" for number in range(800, 1000)]

@@ -189,7 +189,7 @@ Node.js v22.23.3
     (1, "SqliteError: database is locked", None, Exit.UPSTREAM, "database is locked"),
     (1, "", None, Exit.UPSTREAM, "qmd ended with 1"),
     (1, "Error: Failed to parse /tmp/x/index.yml: YAMLParseError: Flow at line 2", None, Exit.UPSTREAM,
-     "qmd cannot read its settings: Flow at line 2"),
+     "qmd cannot read its settings"),
     (-11, "", "v20.20.2", Exit.PRECONDITION, "qmd needs Node 22 or newer; this one is v20.20.2"),
     (139, "", "v20.20.2", Exit.PRECONDITION, "qmd needs Node 22 or newer"),
     (1, "Error: ERR_DLOPEN_FAILED", "v18.0.0", Exit.PRECONDITION, "qmd needs Node 22 or newer"),
