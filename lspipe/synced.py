@@ -8,7 +8,7 @@ from lspipe import stream
 from lspipe.browsers import granted, places, safariplaces
 from lspipe.browsers.granted import Granted
 from lspipe.exits import NotFound
-from lspipe.live import Source, Unusable
+from lspipe.live import Late, Source, Unusable
 from lspipe.run import Run
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def tabs(run: Run, opened: Iterable[Opened], typed: str) -> "list[tuple[Granted,
             if synced.broken:
                 parts = stream.counted(synced.broken, "part of its synced tabs is", "parts of its synced tabs are")
                 granted.leave_out(run, _TABS, one.profile, Unusable("failed", f"{parts} damaged or missing"))
-    check(typed, {number: device.name or number for number, device in known.items()})
+    if not run.clock.expired():  # Else nobody knows which devices there are.
+        check(typed, {number: device.name or number for number, device in known.items()})
     return found
 
 
@@ -116,8 +117,8 @@ def _read(run: Run, one: Opened) -> "Synced":
             if not {"guid", "record"} <= snapshot.columns(conn, syncedtabs.TABLE):
                 raise Unusable("failed", f"'{_RECORDS}' holds no tabs: another schema")
             return syncedtabs.of_firefox(syncedtabs.records(conn), run.now)
-    contents = syncstore.read(one.files, (*syncedtabs.PREFIXES, *devices.PREFIXES))
-    synced = syncedtabs.of_chromium(contents.values, run.now)
+    contents = syncstore.read(one.files, (*syncedtabs.PREFIXES, *devices.PREFIXES), run.clock.expired)
+    synced = syncedtabs.of_chromium(contents.values, run.now, run.clock.expired)
     return synced._replace(broken=synced.broken + contents.broken)
 
 
@@ -159,7 +160,10 @@ class Names:
             from lspipe.browsers import devices, syncstore
 
             try:
-                self._names = devices.names(syncstore.read(self._files, devices.PREFIXES).values)
+                stop = self._run.clock.expired
+                self._names = devices.names(syncstore.read(self._files, devices.PREFIXES, stop).values)
+            except Late:
+                self._names = {}
             except Unusable as error:
                 self._names = {}
                 self._run.report.note(f"{self._profile.label}: no names of devices: {error.message}")

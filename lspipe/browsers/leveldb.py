@@ -6,16 +6,20 @@ on. Every change has a sequence number; of one key the highest counts, and it ma
 record or the block that it is in, and is counted.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lspipe.browsers.leveldb_files import Bad, entries, index, records, sized, varint
-from lspipe.live import Unusable
+from lspipe.live import Late, Unusable, never
 
 #: The largest file that is read. A table has 2 MiB, a log 4, unless one value is larger.
 MOST = 64 << 20
 #: Bytes that may be kept of a database, and that may be unpacked to find them.
 _KEPT, _SPENT = 64 << 20, 128 << 20
+#: Tables that a manifest may list.
+_LISTED = 100_000
+#: Changes between two looks at the clock.
+_STEPS = 4096
 _LOGS, _TABLES = (".log",), (".ldb", ".sst")
 _DELETED, _VALUE = 0, 1
 #: What an edit of the manifest is made of: n for a number, b for bytes. 2: the first log that counts, 9: one that
@@ -42,13 +46,16 @@ def _number(name: str, endings: tuple[str, ...]) -> int | None:
     return int(stem) if known else None
 
 
-def read(files: Mapping[str, bytes], prefixes: Sequence[bytes]) -> Contents:
-    """What the files of a database, by their names, hold under these prefixes. Raises Unusable: none, or too much."""
+def read(files: Mapping[str, bytes], prefixes: Sequence[bytes], stop: Callable[[], bool] = never) -> Contents:
+    """What the files of a database, by their names, hold under these prefixes.
+
+    Raises Unusable: none, or too much; Late where `stop` says yes.
+    """
     logs = {number: name for name in files if (number := _number(name, _LOGS)) is not None}
     tables = {number: name for name in files if (number := _number(name, _TABLES)) is not None}
     if not logs and not tables:
         raise Unusable("not-found", "there is no LevelDB database")
-    found = _Gathered(prefixes)
+    found = _Gathered(prefixes, stop)
     listed = _manifest(files, found)
     if listed is not None:
         logs = {number: name for number, name in logs.items() if number >= listed.log or number == listed.previous}
@@ -66,8 +73,9 @@ def read(files: Mapping[str, bytes], prefixes: Sequence[bytes]) -> Contents:
 class _Gathered:
     """The newest change of each key so far; a value of None is a deletion."""
 
-    def __init__(self, prefixes: Sequence[bytes]) -> None:
+    def __init__(self, prefixes: Sequence[bytes], stop: Callable[[], bool]) -> None:
         self.prefixes = tuple(prefixes)
+        self._stop = stop
         self.newest: dict[bytes, tuple[int, bytes | None]] = {}
         self.broken = 0
         self._kept = self._spent = 0
@@ -82,7 +90,8 @@ class _Gathered:
         self.newest[key] = sequence, value
 
     def mentioned(self, data: bytes) -> bool:
-        """Whether bytes may hold such a key."""
+        """Whether bytes may hold such a key. Raises Late."""
+        self.spend(0)
         return any(prefix in data for prefix in self.prefixes)
 
     def count(self) -> None:
@@ -90,7 +99,9 @@ class _Gathered:
         self.broken += 1
 
     def spend(self, size: int) -> None:
-        """So many bytes are unpacked."""
+        """So many bytes are unpacked. Raises Unusable where that is too much, Late where time is over."""
+        if self._stop():
+            raise Late
         self._spent += size
         if self._spent > _SPENT:
             raise Unusable("failed", f"the database unpacks to more than {_SPENT >> 20} MiB")
@@ -121,6 +132,8 @@ def _batch(data: bytes, found: _Gathered) -> None:
     sequence, count, at = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:12], "little"), 12
     try:
         for number in range(count):
+            if not number % _STEPS:
+                found.spend(0)
             if at >= len(data):
                 raise Bad
             kind = data[at]
@@ -168,6 +181,8 @@ def _manifest(files: Mapping[str, bytes], found: _Gathered) -> _Listed | None:
                     tables.discard(numbers[1])
                 elif tag == 7:
                     tables.add(numbers[1])
+                    if len(tables) > _LISTED:
+                        raise Bad
     except Bad:
         found.count()
         return None

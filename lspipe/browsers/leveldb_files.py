@@ -16,6 +16,10 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _PLAIN, _SNAPPY = 0, 1
 #: What one block may hold once it is unpacked, and what a byte of it can stand for at most.
 _LARGEST, _RATIO = 32 << 20, 22
+#: Behind a block: its compression and a checksum.
+_TRAILER = 5
+#: Entries, and bytes of a checksum, between two looks at the clock.
+_STEPS, _PART = 4096, 1 << 20
 _record = struct.Struct("<IHB").unpack_from
 
 
@@ -87,7 +91,7 @@ def records(data: bytes, wanted: Callable[[bytes], bool], broken: Callable[[], N
 def index(table: bytes, spend: Callable[[int], None]) -> Iterator[tuple[bytes, bytes]]:
     """(a key that none in the block is above, where the block is) for each block of a table. Raises Bad.
 
-    `spend` is told how many bytes are unpacked; it may raise.
+    `spend` is told how many bytes are unpacked, now and then none; it may raise.
     """
     if len(table) < _FOOTER or table[-8:] != _MAGIC:
         raise Bad
@@ -95,12 +99,13 @@ def index(table: bytes, spend: Callable[[int], None]) -> Iterator[tuple[bytes, b
     at = 0
     for _ in range(2):  # Where the index of filters is, which is not needed.
         _, at = varint(footer, at)
-    before = -1
+    free = 0
     for key, handle in entries(table, footer[at:], spend):
-        place, _ = varint(handle, 0)
-        if place <= before:
-            raise Bad  # Blocks lie one behind the other; otherwise one could be read without end.
-        before = place
+        place, behind = varint(handle, 0)
+        size, _ = varint(handle, behind)
+        if place < free:
+            raise Bad  # Blocks lie one behind the other; otherwise the same bytes could be read without end.
+        free = place + size + _TRAILER
         yield key, handle
 
 
@@ -110,13 +115,17 @@ def entries(table: bytes, handle: bytes, spend: Callable[[int], None]) -> Iterat
     A key ends in eight bytes: its kind of change, then its sequence number. What it shares with the key before it
     is not written again.
     """
-    block = _block(table, handle)
+    block = _block(table, handle, spend)
     spend(len(block))
     if len(block) < 4:
         raise Bad
     end = len(block) - 4 - 4 * int.from_bytes(block[-4:], "little")  # Behind it, where keys are written in full.
-    key, at = b"", 0
+    key, at, left = b"", 0, _STEPS
     while at < end:
+        left -= 1
+        if not left:
+            left = _STEPS
+            spend(0)
         shared, at = varint(block, at)
         own, at = varint(block, at)
         size, at = varint(block, at)
@@ -130,14 +139,18 @@ def entries(table: bytes, handle: bytes, spend: Callable[[int], None]) -> Iterat
         at += size
 
 
-def _block(table: bytes, handle: bytes) -> bytes:
+def _block(table: bytes, handle: bytes, spend: Callable[[int], None]) -> bytes:
     """The block at an offset and of a size; behind it stand its compression and a checksum."""
     at, end = varint(handle, 0)
     size, _ = varint(handle, end)
     end = at + size
-    if end + 5 > len(table):
+    if end + _TRAILER > len(table) or size > _LARGEST:
         raise Bad
-    if _masked(crc32c(table[at:end + 1])) != int.from_bytes(table[end + 1:end + 5], "little"):
+    crc = 0
+    for start in range(at, end + 1, _PART):
+        spend(0)
+        crc = crc32c(table[start:min(start + _PART, end + 1)], crc)
+    if _masked(crc) != int.from_bytes(table[end + 1:end + _TRAILER], "little"):
         raise Bad
     kind = table[end]
     if kind == _SNAPPY:

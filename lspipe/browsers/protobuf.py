@@ -7,6 +7,8 @@ from lspipe.browsers.leveldb_files import Bad, varint
 
 Value = int | bytes
 _FIXED = {1: 8, 5: 4}
+#: Fields of one message, and numbers of one field: two bytes can stand for a hundred of memory.
+_MOST = 100_000
 
 
 def fields(data: bytes) -> list[tuple[int, Value]]:
@@ -14,6 +16,8 @@ def fields(data: bytes) -> list[tuple[int, Value]]:
     found: list[tuple[int, Value]] = []
     at = 0
     while at < len(data):
+        if len(found) == _MOST:
+            raise Bad
         tag, at = varint(data, at)
         kind = tag & 7
         if kind == 0:
@@ -56,6 +60,8 @@ def numbers(value: Value) -> list[int]:
         return [value]
     found, at = [], 0
     while at < len(value):
+        if len(found) == _MOST:
+            raise Bad
         number, at = varint(value, at)
         found.append(number)
     return found

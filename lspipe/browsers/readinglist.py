@@ -4,11 +4,12 @@ The list of this machine and that of the signed-in account lie side by side. A v
 `ReadingListLocal` of components/reading_list/core/proto/reading_list.proto, times in microseconds since 1970.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from lspipe import matching, when
 from lspipe.browsers import protobuf, ranking
+from lspipe.live import Late, never
 
 #: Keys by where an entry comes from; behind each stands the url.
 PREFIXES = {"local": b"reading_list-dt-", "account": b"A-reading_list-dt-"}
@@ -31,10 +32,12 @@ class Reading(NamedTuple):
     text: str | None = None
 
 
-def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]:
+def entries(
+    values: Mapping[bytes, bytes], now: int, stop: Callable[[], bool] = never,
+) -> Iterator[Reading | None]:
     """The entries by the time they were added, the newest first; at the end a None for each that is broken.
 
-    What the account's list repeats of the local one is left out.
+    What the account's list repeats of the local one is left out. Raises Late where `stop` says yes.
     """
     found: dict[str, Reading] = {}
     broken = 0
@@ -42,6 +45,8 @@ def entries(values: Mapping[bytes, bytes], now: int) -> Iterator[Reading | None]
         for key, value in values.items():
             if not key.startswith(prefix):
                 continue
+            if stop():
+                raise Late
             one = _entry(value, key[len(prefix):], origin, now)
             if one is None:
                 broken += 1

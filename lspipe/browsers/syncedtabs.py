@@ -5,7 +5,7 @@ a device, which says which tabs its windows hold, and one value a tab; a tab tha
 Firefox: synced-tabs.db, a JSON record a device, the `TabsRecord` of components/tabs in application-services.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -14,7 +14,7 @@ from lspipe import when
 from lspipe.browsers import devices, jsonfile, protobuf
 from lspipe.browsers.leveldb_files import Bad
 from lspipe.browsers.tab import Device, Entry, Group, Tab
-from lspipe.live import Unusable
+from lspipe.live import Late, Unusable, never
 
 if TYPE_CHECKING:
     from lspipe.confine import Connection
@@ -23,6 +23,8 @@ PREFIXES = tuple(store + kind for store in devices.STORES for kind in (b"session
 #: The table of Firefox's database; devices, and tabs of all of them, that are listed.
 TABLE = "tabs"
 _DEVICES, _MOST = 10_000, 100_000
+#: Pages in the lists of all tabs, of which a browser syncs a dozen each.
+_PAGES = 500_000
 _TAG, _HEADER, _TAB = 1, 2, 3
 _WINDOW, _CLIENT = 2, 3
 _SHOWS, _KIND, _TABS = 2, 3, 4
@@ -42,15 +44,17 @@ class Synced(NamedTuple):
 # ---- Chromium
 
 
-def of_chromium(values: Mapping[bytes, bytes], now: int) -> Synced:
-    """What the database holds under PREFIXES and the names of devices, window by window."""
+def of_chromium(values: Mapping[bytes, bytes], now: int, stop: Callable[[], bool] = never) -> Synced:
+    """What the database holds under PREFIXES and the names of devices, window by window. Raises Unusable, Late."""
     known, mine = devices.names(values), devices.own(values, b"sessions")
     headers: dict[str, bytes] = {}
     tabs: dict[str, dict[int, Tab]] = {}
-    broken = 0
+    broken = pages = 0
     for key, value in sorted(values.items()):
         if b"sessions-dt-" not in key[:14]:
             continue
+        if stop():
+            raise Late
         fields = protobuf.last(value)
         tag = None if fields is None else protobuf.text(fields.get(_TAG))
         if fields is None or tag is None:
@@ -61,10 +65,13 @@ def of_chromium(values: Mapping[bytes, bytes], now: int) -> Synced:
             headers[tag] = header
         elif isinstance(tab, bytes):
             try:
-                number, made = _tab(tab, now)
+                number, made, held = _tab(tab, now)
             except Bad:
                 broken += 1
                 continue
+            pages += held
+            if pages > _PAGES:
+                raise Unusable("failed", f"it holds more than {_PAGES} pages")
             if made is not None:
                 tabs.setdefault(tag, {})[number] = made
     found: list[Tab] = []
@@ -102,19 +109,19 @@ def _windows(fields: Iterable[tuple[int, protobuf.Value]], tabs: Mapping[int, Ta
             yield tab
 
 
-def _tab(data: bytes, now: int) -> tuple[int, Tab | None]:
-    """(number, tab); None for a tab that shows nothing. Raises Bad."""
+def _tab(data: bytes, now: int) -> tuple[int, Tab | None, int]:
+    """(number, tab, how many pages it has); None for a tab that shows nothing. Raises Bad."""
     fields = protobuf.fields(data)
     last = dict(fields)
     number = last.get(_NUMBER)
     pages = [entry for key, value in fields if key == _PAGE and isinstance(value, bytes)
              and (entry := _page(protobuf.last(value), now)) is not None]
     if not isinstance(number, int) or not pages:
-        return 0, None
+        return 0, None, 0
     current = protobuf.signed(last.get(_CURRENT)) or 0
     active, quality = when.from_unix_ms(protobuf.signed(last.get(_ACTIVE)), now)
     return number, Tab(pages[max(0, min(current, len(pages) - 1))], tuple(pages), pinned=last.get(_PINNED) == 1,
-                       key=str(number), last_active=active, quality=quality)
+                       key=str(number), last_active=active, quality=quality), len(pages)
 
 
 def _page(fields: Mapping[int, protobuf.Value] | None, now: int) -> Entry | None:

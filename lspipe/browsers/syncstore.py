@@ -5,7 +5,7 @@ that it lists was replaced between the listing and the opening, the listing is m
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from lspipe import live
@@ -49,12 +49,14 @@ def open_files(folder: int, stack: ExitStack) -> dict[str, int]:
     raise live.torn("LevelDB")
 
 
-def read(files: Mapping[str, int], prefixes: Sequence[bytes]) -> leveldb.Contents:
-    """What open files hold under these prefixes; nothing where there is no database. Raises Unusable."""
+def read(
+    files: Mapping[str, int], prefixes: Sequence[bytes], stop: Callable[[], bool] = live.never,
+) -> leveldb.Contents:
+    """What open files hold under these prefixes; nothing where there is no database. Raises Unusable, Late."""
     if not files:
         return leveldb.Contents({}, 0)
     size = sum(os.fstat(fd).st_size for fd in files.values())
     if size > _MOST:
         raise Unusable("not-readable",
                        f"'{'/'.join(_PLACE)}' has {size >> 20} MiB; at most {_MOST >> 20} MiB are read")
-    return leveldb.read({name: live.read_file(fd, name, leveldb.MOST) for name, fd in files.items()}, prefixes)
+    return leveldb.read({name: live.read_file(fd, name, leveldb.MOST) for name, fd in files.items()}, prefixes, stop)

@@ -91,7 +91,7 @@ def _entries(opts: SimpleNamespace, run: runner.Run, one: Opened) -> "list[Readi
     with granted.tolerant(run, made.READING, one.profile, "the reading list"):
         if not run.clock.expired():
             if one.profile.engine == "chromium":
-                found, broken = readingfiles.read(one.files, run.now)
+                found, broken = readingfiles.read(one.files, run.now, run.clock.expired)
             else:
                 found, broken = [], 0
                 for name, fd in one.files.items():

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sessions import NOON, batch, leveldb_log, leveldb_table, manifest, reading
 
-from lspipe.browsers import leveldb, leveldb_files, readinglist
-from lspipe.live import Unusable
+from lspipe.browsers import leveldb, leveldb_files, protobuf, readinglist
+from lspipe.live import Late, Unusable
 
 NOW = NOON + 3_600_000_000
 PREFIXES = list(readinglist.PREFIXES.values())
@@ -445,3 +445,40 @@ def test_more_entries_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(leveldb, "_KEPT", 10_000)
     with pytest.raises(Unusable, match="holds more"):
         values({"000001.log": leveldb_log(*(batch(n, (LOCAL + b"%d" % n, bytes(100))) for n in range(99)))})
+
+
+def test_blocks_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a checksum to be worked out: that of the same bytes is, once."""
+    counted: list[int] = []
+    whole = leveldb_files.crc32c
+    monkeypatch.setattr(leveldb_files, "crc32c", lambda data, crc=0: (counted.append(len(data)), whole(data, crc))[1])
+    listed = [(KEYS[0] + b"%04d" % number + struct.pack("<Q", 1 << 8 | 1),
+               sessions.varint(number) + sessions.varint(19_000 - number)) for number in range(300)]
+    found, out = sessions._leveldb_block(bytes(20_000), listed, False)
+    data = out + (b"\0\0" + found).ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+    assert values({"000001.ldb": data}, broken=2) == {}
+    assert sum(counted) <= len(data)
+
+
+@pytest.mark.parametrize("files", [
+    {"000001.log": leveldb_log(batch(1, (KEYS[0], b"one")))}, {"000001.ldb": leveldb_table([(KEYS[0], 1, b"one")])}])
+def test_no_time(files: dict[str, bytes]) -> None:
+    with pytest.raises(Late):
+        leveldb.read(files, PREFIXES, lambda: True)
+    with pytest.raises(Late):
+        list(readinglist.entries(values(files), NOW, lambda: True))
+
+
+def test_a_manifest_that_lists_more_tables_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leveldb, "_LISTED", 10)
+    files = {"000001.log": leveldb_log(batch(1, (KEYS[0], b"one")))}
+    assert values({**files, **manifest(range(10, 21), log=1)}, broken=1) == {KEYS[0]: b"one"}
+
+
+def test_a_message_of_more_fields_than_anybody_writes() -> None:
+    """Two bytes each, which would become a hundred of memory."""
+    assert len(protobuf.fields(b"\x08\x01" * 100_000)) == len(protobuf.numbers(b"\x01" * 100_000)) == 100_000
+    assert protobuf.last(b"\x08\x01" * 100_001) is None
+    assert list(readinglist.entries({KEYS[0]: b"\x08\x01" * 100_001}, NOW)) == [None]
+    with pytest.raises(leveldb_files.Bad):
+        protobuf.numbers(b"\x01" * 100_001)
