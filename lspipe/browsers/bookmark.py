@@ -1,10 +1,16 @@
 """A bookmark, whatever browser it is from: its searched fields, and whether it is in a folder or has a tag (pure)."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from lspipe import folding, matching
 from lspipe.browsers import ranking
+
+#: Characters of a name, and of a path: any number of bookmarks may be in one folder, or have one tag.
+NAME, PATH = 1024, 1024
+#: Tags of one bookmark.
+TAGS = 100
 
 
 class Bookmark(NamedTuple):
@@ -28,9 +34,26 @@ def fields(mark: Bookmark) -> list[matching.Field]:
     """The searched parts of a bookmark."""
     found = ranking.fields(mark.url, mark.title or "")
     if mark.tags:
-        found.append(matching.Field("tags", " ".join(mark.tags), ranking.TAGS))
-    found.append(matching.Field("text", "/".join(mark.folder), ranking.FOLDER))
+        found.append(matching.Field("tags", joined(mark.tags[:TAGS], " "), ranking.TAGS))
+    found.append(matching.Field("text", joined(mark.folder), ranking.FOLDER))
     return found
+
+
+def joined(names: Sequence[str], between: str = "/", most: int = PATH) -> str:
+    """Names as one text, of which only the beginning is made where it is longer than any."""
+    left, found = most, []
+    for name in names:
+        if left <= 0:
+            break
+        found.append(name[:left])
+        left -= len(name) + 1
+    return between.join(found)[:most]
+
+
+@functools.lru_cache(1024)
+def _folded(name: str) -> str:
+    """A name as names are compared; each is that of many."""
+    return folding.fold(name[:NAME]).strip()
 
 
 def in_folder(mark: Bookmark, wanted: str) -> bool:
@@ -38,16 +61,16 @@ def in_folder(mark: Bookmark, wanted: str) -> bool:
 
     Case and accents do not count.
     """
-    names = [folding.fold(name).strip() for name in mark.folder]
-    parts = [folding.fold(name).strip() for name in wanted.strip("/").split("/")]
-    whole = [folding.fold(wanted).strip()]  # A name may hold a slash itself.
+    names = [_folded(name) for name in mark.folder]
+    parts = [_folded(name) for name in wanted.strip("/").split("/")]
+    whole = [_folded(wanted)]  # A name may hold a slash itself.
     return any(names[at:at + len(run)] == run for run in (parts, whole) for at in range(len(names)))
 
 
 def has_tag(mark: Bookmark, wanted: str, tags: bool) -> bool:
     """Whether the bookmark has this tag; where its browser has no `tags`, whether it is in a folder of that name."""
-    name = folding.fold(wanted).strip()
-    return any(folding.fold(one).strip() == name for one in (mark.tags if tags else mark.folder))
+    name = _folded(wanted)
+    return any(_folded(one) == name for one in (mark.tags if tags else mark.folder))
 
 
 def added_within(mark: Bookmark, since: int | None, until: int | None) -> bool:

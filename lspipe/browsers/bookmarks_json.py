@@ -6,14 +6,14 @@ add roots: Vivaldi its bin, Edge its workspaces, Opera a root of roots (`custom_
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
 from lspipe import live, when
 from lspipe.browsers import jsonfile
-from lspipe.browsers.bookmark import Bookmark
+from lspipe.browsers.bookmark import NAME, Bookmark
 
 #: The readable files, and for each the ones in its place where the browser encrypts them.
 FILES = {
@@ -23,7 +23,10 @@ FILES = {
 ORIGINS = {"Bookmarks": "local", "AccountBookmarks": "account"}
 #: 100,000 bookmarks take about 40 MiB.
 MOST = 64 << 20
-_DEEPEST = 200
+#: Folders in each other, more than a parser of JSON follows; names in the paths of all folders.
+_DEEPEST, _NAMES = 1000, 5_000_000
+#: Bookmarks between two looks at the clock.
+_STEPS = 1024
 #: Both files are written within seconds of each other (ns).
 _LATER = 3_600_000_000_000
 #: What is in the bin is no bookmark any more.
@@ -42,29 +45,45 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
     return roots
 
 
-def bookmarks(roots: dict[str, Any], origin: str, now: int) -> Iterator[Bookmark]:
-    """The bookmarks below all roots, in the order of the file."""
+def bookmarks(
+    roots: dict[str, Any], origin: str, now: int, stop: Callable[[], bool] = live.never,
+) -> Iterator[Bookmark]:
+    """The bookmarks below all roots, in the order of the file.
+
+    Raises Unusable where their folders have no end, Late where `stop` says yes.
+    """
+    tops: list[tuple[str, dict[str, Any]]] = []
     for key, root in roots.items():
         if not isinstance(root, dict) or key in _BINS:
             continue
         if isinstance(root.get("children"), list) or root.get("type") is not None:
-            yield from _below(root, key, origin, now)
+            tops.append((key, root))
         else:
-            for inner, folder in root.items():
-                if isinstance(folder, dict) and inner not in _BINS:
-                    yield from _below(folder, inner, origin, now)
+            tops += [(inner, folder) for inner, folder in root.items()
+                     if isinstance(folder, dict) and inner not in _BINS]
+    yield from _below(tops, origin, now, stop)
 
 
-def _below(root: dict[str, Any], key: str, origin: str, now: int) -> Iterator[Bookmark]:
-    stack: list[tuple[Any, tuple[str, ...]]] = [(root, ())]
+def _below(
+    roots: list[tuple[str, dict[str, Any]]], origin: str, now: int, stop: Callable[[], bool],
+) -> Iterator[Bookmark]:
+    keys = {id(root): key for key, root in roots}
+    stack: list[tuple[Any, tuple[str, ...]]] = [(root, ()) for _, root in reversed(roots)]
+    steps = names = 0
     while stack:
         node, path = stack.pop()
+        steps += 1
+        if not steps % _STEPS and stop():
+            raise live.Late
         if not isinstance(node, dict):
             continue
         name, url = _text(node.get("name")), _text(node.get("url"))
         children = node.get("children")
-        if isinstance(children, list) and len(path) < _DEEPEST:
-            inner = (*path, name or (key if node is root else ""))
+        if isinstance(children, list):
+            inner = (*path, (name or keys.get(id(node), ""))[:NAME])
+            names += len(inner) if children else 0
+            if len(inner) > _DEEPEST or names > _NAMES:
+                raise live.Unusable("failed", "its folders lie deeper in each other than any browser's")
             stack.extend((child, inner) for child in reversed(children))
         elif url and node.get("type", "url") == "url":
             added, quality = when.from_webkit(node.get("date_added"), now)
@@ -93,6 +112,6 @@ def open_file(folder: int, name: str) -> tuple[int, bool]:
     return fd, newest > os.fstat(fd).st_mtime_ns + _LATER
 
 
-def read(fd: int, name: str, now: int) -> list[Bookmark]:
-    """The bookmarks of an open file. Raises Unusable where it is too large or none."""
-    return list(bookmarks(parse(live.read_file(fd, name, MOST), name), ORIGINS[name], now))
+def read(fd: int, name: str, now: int, stop: Callable[[], bool] = live.never) -> list[Bookmark]:
+    """The bookmarks of an open file. Raises Unusable where it is too large or none, Late where `stop` says yes."""
+    return list(bookmarks(parse(live.read_file(fd, name, MOST), name), ORIGINS[name], now, stop))

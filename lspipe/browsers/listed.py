@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lspipe.browsers import ranking, rows
 from lspipe.browsers.granted import Granted
+from lspipe.live import never
 from lspipe.row import Row
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ def within(at: int | None, since: int | None, until: int | None) -> bool:
 
 def ranked(
     kind: Kind[T], found: Iterable[tuple[Granted, Iterable[T]]], query: "Query", common: Row, all_terms: bool = False,
+    stop: Callable[[], bool] = never,
 ) -> Iterator[Row]:
     """The rows of what matches, the best first; of equal ones, and without a query, the last used first.
 
-    `found` has everything in scope, profile by profile: words are weighed by all of it.
+    `found` has everything in scope, profile by profile: words are weighed by all of it. Where `stop` says yes,
+    those that were looked at until then.
     """
     judge = ranking.Judge(query, all_terms)
     n, df = 0, dict(judge.df)
@@ -45,7 +48,10 @@ def ranked(
     matched: list[tuple[int, Granted, T, ranking.Strengths]] = []
     for number, (profile, things) in enumerate(found):
         judge, count = ranking.Judge(query, all_terms), 0
-        for count, thing in enumerate(things, 1):  # noqa: B007
+        for thing in things:
+            if stop():
+                break
+            count += 1
             strengths = judge(kind.fields(thing))
             if strengths is not None:
                 matched.append((number, profile, thing, strengths))

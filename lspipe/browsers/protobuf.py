@@ -58,7 +58,8 @@ def numbers(value: Value) -> list[int]:
     """A repeated number, one at a time or packed. Raises Bad."""
     if isinstance(value, int):
         return [value]
-    found, at = [], 0
+    found: list[int] = []
+    at = 0
     while at < len(value):
         if len(found) == _MOST:
             raise Bad

@@ -25,7 +25,9 @@ TAB_TEXT = "tab-text"
 LIVE = "cdp"
 #: A row has room for a mebibyte, and some `data:` and `javascript:` addresses do not fit. As JSON a character of a
 #: text may take six bytes.
-_URL, _TITLE, _TEXT, _SELECTION = 65_536, 4096, 80_000, 20_000
+_URL, _TITLE, _TEXT, _SELECTION = 65_536, 4096, 65_536, 20_000
+#: Of names that many rows have in common: of a folder, a group, a workspace, a tag, and of what stands for one.
+_NAME, _WORD = 1024, 255
 
 
 def asked(run: "Run", typed: Sequence[str]) -> tuple["Query", Row]:
@@ -83,18 +85,27 @@ def often(
 
 def bookmark_id(one: Granted, mark: "Bookmark") -> str:
     """The id of a bookmark: the same address may be in several folders."""
-    return row.identify(BOOKMARKS, one.browser, one.profile, mark.url, mark.guid or "/".join(mark.folder))
+    return row.identify(BOOKMARKS, one.browser, one.profile, mark.url, mark.guid or folder_path(mark.folder))
+
+
+def folder_path(folder: Sequence[str]) -> str:
+    """The path of a folder, with room for every one that a person makes."""
+    from lspipe.browsers.bookmark import joined
+
+    return joined(folder, most=_TITLE)
 
 
 def bookmark(one: Granted, mark: "Bookmark") -> Row:
     """The row of a bookmark, without what only a list of results knows."""
-    meta: dict[str, Any] = {"folder": "/".join(mark.folder)}
+    from lspipe.browsers.bookmark import TAGS
+
+    meta: dict[str, Any] = {"folder": folder_path(mark.folder)}
     if mark.tags:
-        meta["tags"] = list(mark.tags)
+        meta["tags"] = [tag[:_WORD] for tag in mark.tags[:TAGS]]
     if mark.pinned:
         meta["pinned"] = True
     if mark.workspace:
-        meta["workspace"] = mark.workspace
+        meta["workspace"] = mark.workspace[:_NAME]
     url = mark.url[:_URL]
     if len(url) < max(mark.length, len(mark.url)):
         meta["url_length"] = max(mark.length, len(mark.url))
@@ -129,12 +140,15 @@ def tab(one: Granted, tab: "Tab", saved: int | None, closed: bool, title: str | 
     meta: dict[str, Any] = {
         **where,
         "focused": tab.focused or None, "hidden": tab.hidden or None, "unloaded": tab.unloaded or None,
-        "kind": None if tab.kind == "normal" else tab.kind, "window_title": tab.window_title,
-        "group": tab.group and {"id": tab.group.id, "title": tab.group.title, "colour": tab.group.colour},
-        "container": tab.container, "workspace": tab.workspace, "folder": "/".join(tab.folder) or None,
+        "kind": None if tab.kind == "normal" else tab.kind, "window_title": _name(tab.window_title),
+        "group": tab.group and {"id": tab.group.id[:_WORD], "title": _name(tab.group.title),
+                                "colour": tab.group.colour and tab.group.colour[:_WORD]},
+        "container": _name(tab.container), "workspace": _name(tab.workspace),
+        "folder": folder_path(tab.folder) or None,
         "last_active": None if tab.last_active is None else when.rfc3339(tab.last_active),
         "saved_at": None if saved is None else when.rfc3339(saved),
-        "device": tab.device and (tab.device.name or tab.device.id)[:_TITLE], "device_id": tab.device and tab.device.id,
+        "device": tab.device and (tab.device.name or tab.device.id)[:_NAME],
+        "device_id": tab.device and tab.device.id[:_WORD],
     }
     url, own = _cut(tab.entry.url, meta), tab.entry.title
     if own is None and title:
@@ -201,6 +215,10 @@ def arranged(found: Row) -> Row:
 
 def _row(number: str, source: str, title: str | None, url: str) -> Row:
     return {"id": number, "source": source, "title": title, "url": url}
+
+
+def _name(name: str | None) -> str | None:
+    return name and name[:_NAME]
 
 
 def _cut(url: str, meta: dict[str, Any], length: int = 0) -> str:

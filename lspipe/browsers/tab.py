@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from lspipe import matching
 from lspipe.browsers import ranking
+from lspipe.browsers.bookmark import NAME, joined
 from lspipe.live import Unusable
 
 T = TypeVar("T")
@@ -106,8 +107,9 @@ def fields(tab: Tab, title: str | None = None, text: str = "") -> list[matching.
     """The searched parts of a tab; `title` is one for a tab that has none itself, `text` what its page shows."""
     found = ranking.fields(tab.entry.url, tab.entry.title or title or "", text)
     if tab.group is not None and tab.group.title:
-        found.append(matching.Field("tags", tab.group.title, ranking.TAGS))
-    names = [name for name in (tab.container, tab.workspace, *tab.folder) if name]
+        found.append(matching.Field("tags", tab.group.title[:NAME], ranking.TAGS))
+    names = [name[:NAME] for name in (tab.container, tab.workspace) if name]
+    names += [joined([name for name in tab.folder if name])] if tab.folder else []
     if names:
         found.append(matching.Field("text", "/".join(names), ranking.FOLDER))
     return found

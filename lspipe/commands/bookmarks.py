@@ -110,6 +110,8 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     for one in run.reach.given:
         judge, count = ranking.Judge(query, opts.all_terms), 0
         for mark in _bookmarks(run, one):
+            if run.clock.expired():
+                break
             if _in_scope(opts, run, one.profile, mark):
                 count += 1
                 strengths = judge(bookmark.fields(mark))
@@ -163,7 +165,7 @@ def _bookmarks(run: runner.Run, one: Opened) -> "Iterator[Bookmark]":
     for name, fd in one.files.items():
         with granted.tolerant(run, made.BOOKMARKS, one.profile, name):
             found[name] = (arcsidebar.read(fd, os.path.basename(one.profile.path), run.now, run.clock.expired)
-                           if name == arcsidebar.NAME else bookmarks_json.read(fd, name, run.now))
+                           if name == arcsidebar.NAME else bookmarks_json.read(fd, name, run.now, run.clock.expired))
     yield from found.get(arcsidebar.NAME, [])
     yield from bookmark.merged(found.get("Bookmarks", []), found.get("AccountBookmarks", []))
 

@@ -67,7 +67,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     query, common = made.asked(run, opts.words)
     kind = listed.Kind["Download"](made.DOWNLOADS, downloads.fields, lambda one: one.at, made.download)
     found = ((one, _downloads(run, one, source)) for one, source in run.reach.given)
-    yield from listed.ranked(kind, found, query, common, opts.all_terms)
+    yield from listed.ranked(kind, found, query, common, opts.all_terms, run.clock.expired)
     if run.reach.given:
         granted.check_any(run, [one for one, _source in run.reach.given])
 

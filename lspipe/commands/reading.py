@@ -78,7 +78,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     kind = listed.Kind["Reading"](made.READING, readinglist.searched, lambda one: one.added,
                                   lambda profile, one: made.reading(profile, one, query, opts.max_chars))
     found = ((one.profile, _entries(opts, run, one)) for one in run.reach.given)
-    yield from listed.ranked(kind, found, query, common, opts.all_terms)
+    yield from listed.ranked(kind, found, query, common, opts.all_terms, run.clock.expired)
     if run.reach.given:
         granted.check_any(run, [one.profile for one in run.reach.given])
 

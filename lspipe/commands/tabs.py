@@ -176,7 +176,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     else:
         profiles = [one.profile for one in run.reach.given.profiles]
         found = _here(opts, run, run.reach.given.profiles)
-    yield from listed.ranked(kind, found, query, common, opts.all_terms)
+    yield from listed.ranked(kind, found, query, common, opts.all_terms, run.clock.expired)
     granted.check_any(run, profiles)
 
 

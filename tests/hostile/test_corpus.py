@@ -608,6 +608,69 @@ def test_pages_of_a_database_that_lead_in_a_circle(browser: str, depth: int, bar
             clear(done, command)
 
 
+def beside(home: Home, browser: str, *kinds: str) -> Path:
+    """A profile to spoil, granted beside good ones."""
+    traps.steering(home)
+    trap = (traps.firefox if browser == "firefox" else traps.chromium)(home, "Trap")
+    trap.mkdir(parents=True)
+    grants = orjson.loads((home.config / "consent.json").read_bytes())["grants"]
+    home.consent(*grants, traps.granted(trap, browser, *kinds))
+    return trap
+
+
+def mark(name: str) -> dict[str, object]:
+    return {"type": "url", "name": name, "url": f"http://b.test/{name}", "date_added": "13350000000000000"}
+
+
+def test_a_folder_that_many_bookmarks_are_in(bare: Home) -> None:
+    """Its name is not searched from end to end for each of them, and time that is over ends it."""
+    folder = {"type": "folder", "name": "n" * 100_000, "children": [mark(f"m{number}") for number in range(20_000)]}
+    trap = beside(bare, "chromium", "bookmarks")
+    (trap / "Bookmarks").write_bytes(orjson.dumps({"roots": {"bookmark_bar": folder}}))
+    for args in (["zzz"], ["--timeout", "2s", "n"], ["--folder", "n" * 100_000, "zzz"], ["--tag", "zzz"]):
+        done = limits.run(bare, "ls-bookmarks", *NOW, "-n", "5", *args, seconds=10)
+        assert done.code in (0, 6, 7) and done.mib < 150, (args[0], done.err)
+        assert all(len(row["meta"]["folder"]) <= 4096 for row in done.rows)
+        clear(done, "ls-bookmarks")
+
+
+def test_names_that_are_longer_than_a_row(bare: Home) -> None:
+    """Of folders, groups, workspaces, containers: a row with them can be read by the next command."""
+    long = "\x01" * 400_000
+    firefox = beside(bare, "firefox", "tabs")
+    (firefox / "sessionstore-backups").mkdir()
+    tabs = [{"entries": [{"url": f"http://b.test/{number}", "title": "needle"}], **more} for number, more in enumerate((
+        {"groupId": "g"}, {"groupId": "f"}, {"zenWorkspace": "s"}, {"zenWorkspace": long}, {"userContextId": 5}))]
+    window = {"tabs": tabs, "groups": [{"id": "g", "name": long, "color": long}],
+              "folders": [{"id": "f", "name": long, "parentId": "f"}], "spaces": [{"uuid": "s", "name": long}]}
+    (firefox / "sessionstore-backups/recovery.js").write_bytes(orjson.dumps({"windows": [window]}))
+    (firefox / "containers.json").write_bytes(orjson.dumps({"identities": [{"userContextId": 5, "name": long}]}))
+    grants = orjson.loads((bare.config / "consent.json").read_bytes())["grants"]
+    chromium = traps.chromium(bare, "Trap")
+    chromium.mkdir()
+    bare.consent(*grants, traps.granted(chromium, "chromium", "bookmarks"))
+    folder = {"type": "folder", "name": long, "children": [mark("needle")]}
+    (chromium / "Bookmarks").write_bytes(orjson.dumps({"roots": {"bookmark_bar": folder}}))
+    for name, count in (("ls-tabs", 5), ("ls-bookmarks", 1)):
+        done = limits.run(bare, name, *NOW, traps.WORD)
+        found = [line for line, row in zip(done.lines, done.rows, strict=True) if "b.test" in row["url"]]
+        assert done.code == 0 and len(found) == count and max(map(len, found)) < 200_000, done.err
+        fused = limits.run(bare, "ls-fuse", stdin=[done.out])
+        assert fused.code == 0 and len(fused.lines) == len(done.lines), fused.err
+
+
+def test_names_that_many_tabs_share(bare: Home) -> None:
+    firefox = beside(bare, "firefox", "tabs")
+    (firefox / "sessionstore-backups").mkdir()
+    folders = [{"id": f"f{at}", "name": "n" * 20_000, "parentId": f"f{at + 1}"} for at in range(20)]
+    tabs = [{"entries": [{"url": f"http://b.test/{at}", "title": "t"}], "groupId": "f0"} for at in range(4000)]
+    (firefox / "sessionstore-backups/recovery.js").write_bytes(
+        orjson.dumps({"windows": [{"tabs": tabs, "folders": folders}]}))
+    for args in (["zzz"], ["--timeout", "3s", "n"], []):
+        done = limits.run(bare, "ls-tabs", *NOW, *args, seconds=10)
+        assert done.code in (0, 7) and done.mib < 150 and len(done.out) < 30_000_000, (args, len(done.out), done.err)
+
+
 # Threats 25 and 26: what takes a search for ever
 
 

@@ -16,9 +16,9 @@ from profiles import DAY, HOUR, NOON, Page, Visit
 from lspipe import folding, matching, snapshot, words
 from lspipe.browsers import bookmarks_json, chromium, matches, ranking
 from lspipe.browsers import pages as reading
-from lspipe.browsers.bookmark import Bookmark, added_within, has_tag, in_folder, merged
+from lspipe.browsers.bookmark import Bookmark, added_within, has_tag, in_folder, joined, merged
 from lspipe.browsers.layout import Wanted
-from lspipe.live import Unusable
+from lspipe.live import Late, Unusable
 
 
 @contextlib.contextmanager
@@ -491,3 +491,31 @@ def test_letters_that_need_no_folding() -> None:
         if not ranking._FOLDS.search(chr(code)):
             folded = folding.fold(chr(code))
             assert folded and not any(char.isascii() and char.isalnum() for char in folded), hex(code)
+
+
+def test_the_path_of_a_folder_has_an_end() -> None:
+    assert joined(("Bar", "", "Rust")) == "Bar//Rust" and joined(()) == ""
+    assert joined(("a" * 600, "b" * 600, "c")) == "a" * 600 + "/" + "b" * 423
+    assert joined(("abc", "d"), most=4) == "abc" and joined(("abc", "d"), most=5) == "abc/d" and joined(("abc", "d"), most=3) == "abc"
+
+
+@pytest.mark.parametrize("depth", [1, 199, 201, 400])
+def test_a_bookmark_in_many_folders_is_found(depth: int) -> None:
+    root: dict[str, object] = {"type": "url", "url": "http://deep.test/"}
+    for _ in range(depth):
+        root = {"type": "folder", "name": "n", "children": [root]}
+    mark, = bookmarks_json.bookmarks({"bar": root}, "local", NOON)
+    assert mark.folder == ("n",) * depth
+
+
+def test_folders_that_are_deeper_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As names on the way to each of many, and in all."""
+    leaf: dict[str, object] = {"type": "url", "url": "http://deep.test/"}
+    roots = {"bar": {"children": [{"children": [leaf]}]}}
+    assert len(list(bookmarks_json.bookmarks(roots, "local", NOON))) == 1
+    for name in ("_DEEPEST", "_NAMES"):
+        with monkeypatch.context() as patch, pytest.raises(Unusable, match="deeper"):
+            patch.setattr(bookmarks_json, name, 1)
+            list(bookmarks_json.bookmarks(roots, "local", NOON))
+    with pytest.raises(Late):
+        list(bookmarks_json.bookmarks({"bar": {"children": [leaf] * 2000}}, "local", NOON, lambda: True))
