@@ -6,7 +6,7 @@ PYTEST ?= $(BIN)/python -m pytest -n auto
 # Words for `make demo`.
 Q ?= rust async cancellation
 export Q
-COVERED ?= tests/unit tests/golden tests/pipeline
+COVERED ?= tests/golden tests/pipeline
 
 .PHONY: demo test matrix storm teeth coverage lint bench eval clean
 

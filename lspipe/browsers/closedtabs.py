@@ -173,7 +173,7 @@ class _Replay:
             for index, (number, tab) in enumerate(filled):
                 pages = Pages(self._data, tab.pages, now)
                 entry = pages.current(tab.selected)
-                if entry is None:
+                if entry is None or not entry.url:  # Chromium writes none where one is too long.
                     self.skipped += 1
                     continue
                 closed, quality = moment(tab.at or closing.at, now)

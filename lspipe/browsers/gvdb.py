@@ -51,6 +51,7 @@ class Table:
     def items(self) -> Iterator[Item]:
         """The items whose keys and contents are in the file."""
         room = 8 * len(self._data)  # All keys together: of an honest file only what they have in common repeats.
+        held = 2 * len(self._data)  # All contents together: of an honest file nothing repeats.
         for number in range(self._count):
             _, parent, key_start, key_size, kind, start, end = self._item(number)
             parts, length, steps = [(key_start, key_size)], key_size, 0
@@ -66,6 +67,9 @@ class Table:
                 continue
             key = b"".join(self._data[at:at + size] for at, size in reversed(parts))
             if start <= end <= len(self._data):
+                held -= end - start
+                if held < 0:
+                    raise Bad("its values share their bytes")
                 yield Item(key.decode("utf-8", "replace"), kind.decode("latin-1"), start, end)
 
     def _item(self, number: int) -> tuple[int, int, int, int, bytes, int, int]:

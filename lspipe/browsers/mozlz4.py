@@ -8,8 +8,8 @@ block of this length can hold at most, and MOST.
 from lspipe.live import Unusable
 
 MAGIC = b"mozLz40\0"
-#: Two thousand tabs make some 30 MiB.
-MOST = 128 << 20
+#: Two thousand tabs make some 30 MiB; what is unpacked is in memory three times while it is parsed.
+MOST = 96 << 20
 #: A byte of a block stands for at most 255 bytes.
 _RATIO = 255
 _HEADER = len(MAGIC) + 4

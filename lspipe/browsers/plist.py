@@ -19,7 +19,8 @@ from lspipe.live import Late, Unusable, never
 #: The largest file that is read: a bookmark takes some 500 bytes.
 MOST = 64 << 20
 _MOST_XML = 16 << 20
-_OBJECTS = 2_000_000
+#: Objects, and references to them: one that takes a byte becomes sixteen of memory.
+_OBJECTS, _REFERENCES = 2_000_000, 4_000_000
 #: Steps between two looks at the clock.
 _STEPS = 2048
 _MAGIC = b"bplist00"
@@ -29,6 +30,7 @@ _TICK = timedelta(microseconds=1)
 #: Bytes that an object of a kind has behind its marker for each that it counts; of others by their marker.
 _PER_ITEM = {0x4: 1, 0x5: 1, 0x6: 2}
 _ARRAYS = {0xA: 1, 0xC: 1, 0xD: 2}
+_TEXTS = {0x5: "ascii", 0x6: "utf-16-be"}
 
 
 class _Timed(io.BytesIO):
@@ -80,8 +82,8 @@ class _Bad(Exception):
     """The table of objects cannot be that of an honest file."""
 
 
-def _checked(data: bytes, stop: Callable[[], bool]) -> bytearray:
-    """The file with text that can be decoded, if its objects fit into it. Raises _Bad, Late."""
+def _checked(data: bytes, stop: Callable[[], bool]) -> bytes | bytearray:
+    """The file, or a copy of it with text that can be decoded, if its objects fit into it. Raises _Bad, Late."""
     if len(data) < len(_MAGIC) + _TRAILER:
         raise _Bad("too short")
     offset_size, ref_size, count, top, table = struct.unpack_from(">6xBBQQQ", data, len(data) - _TRAILER)
@@ -90,8 +92,8 @@ def _checked(data: bytes, stop: Callable[[], bool]) -> bytearray:
         raise _Bad("impossible table of objects")
     if not 8 <= table <= end or count * offset_size > end - table:
         raise _Bad("the table of objects is not in the file")
-    mended = bytearray(data)
-    used = 0
+    copy: bytearray | None = None
+    used = references = 0
     for number in range(count):
         if not number % _STEPS and stop():
             raise Late
@@ -104,11 +106,16 @@ def _checked(data: bytes, stop: Callable[[], bool]) -> bytearray:
         if used > len(data):
             raise _Bad("its objects share their bytes")
         kind = data[start] >> 4
-        if kind == 0x5:
-            _mend(mended, first, last, "ascii")
-        elif kind == 0x6:
-            _mend(mended, first, last, "utf-16-be")
-    return mended
+        if kind in _ARRAYS:
+            references += (last - first) // ref_size
+            if references > _REFERENCES:
+                raise _Bad("more references than anybody writes")
+        elif kind in _TEXTS:
+            mended = _mended(data[first:last], _TEXTS[kind])
+            if mended is not None:
+                copy = bytearray(data) if copy is None else copy
+                copy[first:last] = mended
+    return data if copy is None else copy
 
 
 def _extent(data: bytes, start: int, table: int, ref_size: int) -> tuple[int, int]:
@@ -132,18 +139,19 @@ def _extent(data: bytes, start: int, table: int, ref_size: int) -> tuple[int, in
     return at, at + size
 
 
-def _mend(data: bytearray, first: int, last: int, encoding: str) -> None:
-    text = bytes(data[first:last])
+def _mended(text: bytes, encoding: str) -> bytes | None:
+    """Text of the same length that can be decoded; None where it can be as it is. Raises _Bad."""
     try:
         text.decode(encoding)
+        return None
     except UnicodeDecodeError:
         if encoding == "ascii":
             mended = bytes(byte if byte < 0x80 else 0x3F for byte in text)
         else:
             mended = text.decode(encoding, "replace").encode(encoding)
-        if len(mended) != last - first:
+        if len(mended) != len(text):
             raise _Bad("text that is none") from None
-        data[first:last] = mended
+        return mended
 
 
 # ---- Values

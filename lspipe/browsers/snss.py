@@ -285,7 +285,7 @@ class _Replay:
             for index, (_, number, tab) in enumerate(places):
                 pages = Pages(self._data, tab.pages, now)
                 entry = pages.current(tab.selected)
-                if entry is None:
+                if entry is None or not entry.url:  # Chromium writes none where one is too long.
                     self.skipped += 1
                     continue
                 seen, quality = moment(tab.looked_at, now)

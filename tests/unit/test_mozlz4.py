@@ -9,7 +9,7 @@ import sessions
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lspipe.browsers import mozlz4
+from lspipe.browsers import jsonfile, mozlz4
 from lspipe.live import Unusable
 
 TEXT = b'{"windows":[' + b'{"tabs":[{"entries":[{"url":"https://a.example/"}]}]},' * 40 + b"{}]}"
@@ -120,3 +120,23 @@ def test_fuzz(data: bytes) -> None:
         return
     assert len(out) == int.from_bytes(data[8:12], "little") <= 255 * len(data)
     assert sys.getsizeof(out) < 2 * len(out) + 1000
+
+
+WIDE = "😀".encode()
+
+
+@pytest.mark.parametrize("data", [
+    b'{"a":"' + b"a" * 34_000_000 + WIDE + b'"}', b'{"a":"' + WIDE + b"a" * 34_000_000 + b'"}',
+    b'{"a":"' + b"a" * 34_000_000 + b'\\ud83d\\ude00"}', b'{"a":"' + b"a\\\"" * 12_000_000 + WIDE + b'"}',
+    b'{"a":"' + b"a" * 70_000_000 + "Ж".encode() + b'"}', b"[" + (b'"' + b"a" * 4000 + WIDE + b'",') * 9000 + b"1]",
+    b'{"a":"' + b"\\\\" * 20_000_000 + WIDE + b'"}'])
+def test_texts_that_become_four_times_as_long(data: bytes) -> None:
+    """One character makes every other of its text as wide as itself."""
+    with pytest.raises(Unusable, match="longer texts"):
+        jsonfile.check(data, "x")
+
+
+def test_long_texts_that_do_not() -> None:
+    many = b'"' + WIDE + b'","\\"' + b"a" * 400 + b'","' + "Ж".encode() + b'"'
+    for data in (b'{"a":"' + b"a" * 70_000_000 + b'"}', b"[" + b",".join([many] * 90_000) + b"]"):
+        jsonfile.check(data, "x")

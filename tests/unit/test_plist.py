@@ -83,6 +83,22 @@ def test_small_files_that_claim_much() -> None:
     assert sessions.peak(read_all) < 30 << 20
 
 
+def test_references_that_become_more_than_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one byte each: in memory sixteen."""
+    count = 4_000_001
+    data = binary(b"\xaf\x13" + struct.pack(">Q", count) + bytes([1]) * count, b"\x08")
+
+    def read() -> None:
+        with pytest.raises(Unusable, match="more references"):
+            plist.read(data, "x")
+
+    assert sessions.peak(read) < 2 << 20
+    monkeypatch.setattr(plist, "_REFERENCES", 3)
+    assert plist.read(binary(b"\xa3\1\1\1", b"\x08"), "x") == [False] * 3
+    with pytest.raises(Unusable, match="more references"):
+        plist.read(binary(b"\xd2\1\2\3\3", b"\x51a", b"\x51b", b"\x08"), "x")
+
+
 def test_deep_nesting() -> None:
     deep = binary(*[b"\xa1" + (n + 1).to_bytes(2, "big") for n in range(20_000)], b"\x08", ref=2)
     with pytest.raises(Unusable):
@@ -242,6 +258,23 @@ def test_tables_that_claim_much() -> None:
 
     def read() -> None:
         with pytest.raises(Unusable, match="damaged"):
+            list(web.bookmarks(bytes(data), "x", NOON))
+
+    assert sessions.peak(read) < 20 << 20
+
+
+def test_values_that_share_their_bytes() -> None:
+    """A thousand items that all name one value of a megabyte: a gigabyte of titles."""
+    marks = {f"http://{number}.test/": epiphany.mark("a") for number in range(1000)}
+    data = bytearray(epiphany.gvdb({"bookmarks": {**marks, "http://long.test/": epiphany.mark("t" * 1_000_000)}}))
+    table = gvdb.root(bytes(data))[0].table("bookmarks")
+    assert table is not None
+    long, = (item for item in table.items() if item.key == "http://long.test/")
+    for number in range(1001):
+        struct.pack_into("<II", data, table._items + 24 * number + 16, long.start, long.end)
+
+    def read() -> None:
+        with pytest.raises(Unusable, match="share their bytes"):
             list(web.bookmarks(bytes(data), "x", NOON))
 
     assert sessions.peak(read) < 20 << 20

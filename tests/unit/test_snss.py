@@ -209,7 +209,7 @@ def test_half_surrogates(raw: bytes, text: str) -> None:
 def test_a_url_that_is_not_utf8_and_one_that_was_too_long() -> None:
     tabs = opened(*window(1), *in_window(1, 2, 0), page(2, 0, b"https://a.example/\xff\xfe"),
                   *in_window(1, 3, 1), page(3, 0, "", "A title"))
-    assert [one.entry[:2] for one in tabs] == [("https://a.example/\ufffd\ufffd", None), ("", "A title")]
+    assert [one.entry[:2] for one in tabs] == [("https://a.example/\ufffd\ufffd", None)]
 
 
 @pytest.mark.parametrize(("stamp", "expected"), [
@@ -542,3 +542,11 @@ def test_the_file_goes_with_the_tabs(read: Any) -> None:
         assert len(gc.get_objects()) < before + 20
     finally:
         gc.enable()
+
+
+def test_a_tab_whose_address_is_not_stored_is_counted() -> None:
+    """It is no row, and no reason to lose the others; nor is a page before it what it shows."""
+    data = sessions.snss(*window(1), *simple_window(7, [(71, A, "Anton"), (72, "", ""), (73, C, "Cäsar")]),
+                         page(72, 1, B, "Berta"))
+    found = snss.open_tabs(data, "Session_1", NOW)
+    assert [one.entry.url for one in found.tabs] == [A, C] and found.skipped == 1
