@@ -176,6 +176,10 @@ def lz4_block(data: bytes) -> bytes:
             at += 1
             continue
         length = 4
+        for step in (4096, 64):  # For what repeats over megabytes.
+            while (at + length + step < len(data) - 5
+                   and data[found + length:found + length + step] == data[at + length:at + length + step]):
+                length += step
         while at + length < len(data) - 5 and data[found + length] == data[at + length]:
             length += 1
         _lz4_sequence(out, data[start:at], at - found, length)

@@ -1,5 +1,6 @@
 """Ranked rows of what a profile keeps as a list that fits into memory: tabs, downloads, the reading list."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from lspipe.words import Query
 
 T = TypeVar("T")
+#: Seconds of processor time for what was found, when time is over.
+_GRACE = 1.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ def ranked(
     """The rows of what matches, the best first; of equal ones, and without a query, the last used first.
 
     `found` has everything in scope, profile by profile: words are weighed by all of it. Where `stop` says yes,
-    those that were looked at until then.
+    those that are looked at within a second: what was found by then is not lost for that it was found at the end.
     """
+    left: float | None = None
     judge = ranking.Judge(query, all_terms)
     n, df = 0, dict(judge.df)
     corpora: list[Row] = []
@@ -50,7 +54,9 @@ def ranked(
         judge, count = ranking.Judge(query, all_terms), 0
         for thing in things:
             if stop():
-                break
+                left = time.process_time() + _GRACE if left is None else left
+                if time.process_time() > left:
+                    break
             count += 1
             strengths = judge(kind.fields(thing))
             if strengths is not None:

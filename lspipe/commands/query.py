@@ -92,6 +92,9 @@ def _known(profiles: tuple[str, ...], run: runner.Run) -> tuple[str, ...]:
 
     strange = browsing.unknown(profiles)
     hint = "ls-consent list --found shows the profiles that there are"
+    for word in strange:
+        what = f"profile '{options.printable(word)}'"
+        run.report.exclude("not-found", source="query", what=what, detail=f"no {what}")
     errors = [NotFound(f"no profile '{options.printable(word)}'", hint) for word in strange]
     if len(strange) == len(profiles):
         raise errors[0]
