@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 import support
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lspipe import redact, schema, secretforms, secrethints, secrettext, secreturl
@@ -145,6 +145,7 @@ RULES = [secrettext._NAME, secrettext._OPTION, secrettext._AUTHORIZATION, secret
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern[:24])
+@settings(max_examples=30)
 @given(data=st.data(), value=st.sampled_from(["", SECRET, f"'{SECRET}'", "Tulip-77!", "493021"]))
 def test_the_quick_look_denies_no_rule(rule: re.Pattern[str], data: st.DataObject, value: str) -> None:
     """What a rule finds has a piece that secrethints looks for."""
