@@ -153,11 +153,9 @@ def summary(line: pipeline.Pipeline, query: request.Query, planned: request.Plan
     results = fuse.facts.get("counts", {}).get("documents", sum(counts.values()))
     parts = [f"{run.report.rows_out} of {results}: "
              + ", ".join(f"{name} {count}" for name, count in counts.items())]
-    said = {source for name, _refusal in request.unheard(query, planned.refused) for source in request.expand([name])}
-    for refusal in planned.refused:
-        if refusal.source not in said:
-            command = f" ({refusal.command})" if refusal.command else ""
-            parts.append(f"{refusal.source}: {request.why(refusal)}{command}")
+    for refusal in request.unsaid(query, planned.refused):
+        command = f" ({refusal.command})" if refusal.command else ""
+        parts.append(f"{refusal.source}: {request.why(refusal)}{command}")
     for child in line.children[: len(planned.asked)]:
         why = _reason(child)
         if why is not None:

@@ -145,6 +145,12 @@ def unheard(query: Query, refused: Sequence[Refusal]) -> Iterator[tuple[str, Ref
             yield name, missing[members[0]]
 
 
+def unsaid(query: Query, refused: Sequence[Refusal]) -> list[Refusal]:
+    """What is not asked for other reasons than that nobody of what was named may be: that is said by itself."""
+    said = {source for name, _refusal in unheard(query, refused) for source in expand([name])}
+    return [refusal for refusal in refused if refusal.source not in said]
+
+
 def why(refusal: Refusal) -> str:
     """Why a source is not asked, in two words."""
     return "not public" if refusal.detail == _NOT_PUBLIC else "no consent"

@@ -74,14 +74,11 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
         first = next((one for one in planned.refused if one.detail != "no grant"), planned.refused[0])
         raise Precondition(f"no source may be asked: {first.source}: {first.detail} ({granted.note or granted.file})",
                            first.command or "ls-consent list")
-    said: set[str] = set()
     for name, refusal in request.unheard(query, planned.refused):
         run.report.skip(f"cannot ask {name}: {request.why(refusal)}", "no-consent", refusal.command,
                         source=refusal.source, detail=refusal.command)
-        said.update(request.expand([name]))
-    for refusal in planned.refused:
-        if refusal.source not in said:
-            run.report.exclude("no-consent", source=refusal.source, detail=refusal.command)
+    for refusal in request.unsaid(query, planned.refused):
+        run.report.exclude("no-consent", source=refusal.source, detail=refusal.command)
     # The coordinator locks itself down after the last fork, without a signal scope: it stops its own stages.
     return runner.Reach(may_signal=True, given=(query, planned, began))
 
@@ -91,11 +88,11 @@ def _known(profiles: tuple[str, ...], run: runner.Run) -> tuple[str, ...]:
     from lspipe import browsing
 
     strange = browsing.unknown(profiles)
-    hint = "ls-consent list --found shows the profiles that there are"
+    errors = []
     for word in strange:
         what = f"profile '{options.printable(word)}'"
         run.report.exclude("not-found", source="query", what=what, detail=f"no {what}")
-    errors = [NotFound(f"no profile '{options.printable(word)}'", hint) for word in strange]
+        errors.append(NotFound(f"no {what}", "ls-consent list --found shows the profiles that there are"))
     if len(strange) == len(profiles):
         raise errors[0]
     for error in errors:
