@@ -1,9 +1,11 @@
 """What every test may use: an isolated home, and what was measured on the way."""
 
+import contextlib
 import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,25 @@ def _about_qmd(request: pytest.FixtureRequest) -> bool:
 def bare(tmp_path: Path) -> support.Home:
     """A home of its own with nothing in it and no grant."""
     return support.Home(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A file that a test leaves open makes this process look like a browser that has it loaded (tests/cdpserver.py)."""
+    before = _open_files(tmp_path_factory)
+    yield
+    left = _open_files(tmp_path_factory) - before
+    assert not left, f"left open: {sorted(left)}"
+
+
+def _open_files(factory: pytest.TempPathFactory) -> set[str]:
+    """What this process has open below the folders of tests; nothing where there is no /proc."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"/proc/self/fd/{name}"))
+    return {path for path in found if path.startswith(f"{factory.getbasetemp()}/")}
 
 
 #: Folders whose tests may use the network.

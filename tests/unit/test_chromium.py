@@ -23,9 +23,8 @@ from lspipe.live import Late, Unusable
 
 @contextlib.contextmanager
 def history(path: Path, wanted: Wanted | None = None) -> Iterator[reading.History]:
-    source = snapshot.open_all(str(path))
-    conn = snapshot.connect(source, tables=chromium.TABLES)
-    source.close()
+    with contextlib.closing(snapshot.open_all(str(path))) as source:
+        conn = snapshot.connect(source, tables=chromium.TABLES)
     try:
         yield reading.History(conn, chromium.layout(conn), wanted or Wanted(NOON + HOUR))
     finally:

@@ -20,9 +20,8 @@ from lspipe.live import Unusable
 
 @contextlib.contextmanager
 def places(path: Path, tables: tuple[str, ...] = firefox.TABLES) -> Iterator[sqlite3.Connection]:
-    source = snapshot.open_all(str(path))
-    conn = snapshot.connect(source, tables=tables)
-    source.close()
+    with contextlib.closing(snapshot.open_all(str(path))) as source:
+        conn = snapshot.connect(source, tables=tables)
     try:
         yield conn
     finally:

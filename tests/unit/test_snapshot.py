@@ -171,8 +171,9 @@ def browser(path: Path, mode: str, often: str) -> Iterator["subprocess.Popen[str
 def test_exclusively_locked_database(tmp_path: Path, how: dict[str, object], mode: str) -> None:
     path = tmp_path / "live.db"
     with browser(path, mode, "once"):
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            sqlite3.connect(path, timeout=0).execute("SELECT * FROM t")
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as conn, \
+                pytest.raises(sqlite3.OperationalError, match="locked"):
+            conn.execute("SELECT * FROM t")
         assert rows(path, "SELECT max(v), min(v), count(*) FROM t", how) == [(1, 1, 200)]
 
 
@@ -198,16 +199,15 @@ def test_busy_writer_is_seen_before_or_after_a_commit_never_between(
 
 def test_journal_that_came_after_we_looked(tmp_path: Path) -> None:
     path = profiles.chromium_history(tmp_path, [Page("http://a.test/")])
-    source = snapshot.open_all(str(path))
-    other = Path(f"{path}-journal")
-    other.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(1000))
-    with pytest.raises(Unusable, match="is writing"):
-        snapshot.connect(source, tables=TABLES)
-    other.write_bytes(b"")
-    snapshot.connect(source, tables=TABLES).close()
-    other.unlink()
-    snapshot.connect(source, tables=TABLES).close()
-    source.close()
+    with contextlib.closing(snapshot.open_all(str(path))) as source:
+        other = Path(f"{path}-journal")
+        other.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(1000))
+        with pytest.raises(Unusable, match="is writing"):
+            snapshot.connect(source, tables=TABLES)
+        other.write_bytes(b"")
+        snapshot.connect(source, tables=TABLES).close()
+        other.unlink()
+        snapshot.connect(source, tables=TABLES).close()
 
 
 def test_database_that_was_replaced(tmp_path: Path) -> None:
@@ -355,9 +355,8 @@ def test_disk_that_is_full(tmp_path: Path, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def conn(tmp_path: Path, how: dict[str, object]) -> Iterator[sqlite3.Connection]:
     path = profiles.chromium_history(tmp_path, [Page("http://a.test/", b"Gr\xfc\xdfe"), Page("http://b.test/")])
-    source = snapshot.open_all(str(path))
-    conn = snapshot.connect(source, tables=("urls", "visits"), **how)  # type: ignore[arg-type]
-    source.close()
+    with contextlib.closing(snapshot.open_all(str(path))) as source:
+        conn = snapshot.connect(source, tables=("urls", "visits"), **how)  # type: ignore[arg-type]
     yield conn
     conn.close()
 
