@@ -29,8 +29,8 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
 PHASES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain) or not teeth.is_copy()]
 # With CI=true the same examples each time: what is red then is red for a change. Elsewhere new ones are searched for.
 SAME = os.environ.get("CI") == "true" and not teeth.is_copy()
-# Where coverage is measured a few examples go everywhere that many go.
-EXAMPLES = 10 if os.environ.get("LSPIPE_COVERAGE") else 100
+# Where coverage is measured a few examples go everywhere that many go; and the same ones find the same again.
+EXAMPLES = 10 if os.environ.get("LSPIPE_COVERAGE") else 60 if SAME else 100
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=PHASES,
                           derandomize=SAME, max_examples=EXAMPLES)
 settings.load_profile("untimed")

@@ -407,12 +407,12 @@ def mangled(files: Sequence[bytes]) -> Any:
 
 
 def fuzzed() -> Any:
-    """Settings of a fuzz test: 150 examples, or as many as LSPIPE_FUZZ says, for a run of minutes."""
+    """Settings of a fuzz test: as many examples as LSPIPE_FUZZ says, for a run of minutes, else the usual number."""
     import os
 
     from hypothesis import settings
 
-    return settings(max_examples=int(os.environ.get("LSPIPE_FUZZ", "150")))
+    return settings(max_examples=int(os.environ.get("LSPIPE_FUZZ", settings().max_examples)))
 
 
 def peak(act: Any) -> int:

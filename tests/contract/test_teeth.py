@@ -1,6 +1,4 @@
-"""Every guard has teeth: a copy of the checkout without it fails a test. `make teeth` prints the table."""
-
-import os
+"""Every guard of tests/teeth.py can be taken out, and its tests are there. That they fail then, `make teeth` shows."""
 
 import pytest
 import teeth
@@ -20,18 +18,13 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_what_is_no_guard_is_not_noticed() -> None:
-    """The tests below can fail: a change that takes nothing away is noticed by nobody."""
+    """A change that takes nothing away is noticed by nobody: the table can say so."""
     guard = teeth.Guard("no guard", "lspipe/table.py", "return _UNCLEAN.sub(", "return  _UNCLEAN.sub(",
                         ("tests/unit/test_table.py::test_clean_examples",))
     answer = teeth.bite(guard)
     assert answer is not None and answer.startswith("NOT NOTICED (pytest ended with 0)")
 
 
-def _marks(guard: teeth.Guard) -> list[pytest.MarkDecorator]:
-    only_root = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="only root can tell")]
-    return (only_root if guard.root else []) + ([pytest.mark.network] if guard.sends else [])
-
-
-@pytest.mark.parametrize("guard", [pytest.param(guard, marks=_marks(guard)) for guard in teeth.ALL], ids=str)
-def test_without_it_a_test_fails(guard: teeth.Guard) -> None:
+def test_a_guard_that_is_gone_is_noticed() -> None:
+    guard = next(guard for guard in teeth.ALL if guard.tests[0].startswith("tests/unit/test_table.py::"))
     assert teeth.bite(guard) is None

@@ -53,9 +53,9 @@ def measured(argv: list[str | bytes], home: support.Home, stdin: Iterable[bytes]
     """The same for any program, and without judging it."""
     file = home.root / "used.json"
     process = subprocess.Popen(
-        [sys.executable, "-c", _MEASURE, str(file), str(seconds), *argv], env=home.env() if env is None else env,
-        bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home.home,
-        start_new_session=True)
+        [sys.executable, "-I", "-S", "-c", _MEASURE, str(file), str(seconds), *argv],
+        env=home.env() if env is None else env, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, cwd=home.home, start_new_session=True)
     assert process.stdin and process.stdout and process.stderr
     errors: list[bytes] = []
     feeder = threading.Thread(target=_pour, args=(process.stdin.fileno(), stdin))

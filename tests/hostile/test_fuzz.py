@@ -1,6 +1,6 @@
 """Fuzzing of everything that reads what others wrote: rows, query words, urls, query files, settings, grants.
 
-150 examples each, or as many as LSPIPE_FUZZ says, for a run of minutes. What once fell stays as an @example.
+As many examples each as LSPIPE_FUZZ says, for a run of minutes. What once fell stays as an @example.
 The readers of binary files are fuzzed beside their own tests.
 """
 

@@ -1,5 +1,6 @@
 """ls-qmd with the real qmd and Node: what it finds, what it leaves alone, and every way in which either can fail."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -106,8 +107,8 @@ def test_each_of_a_thousand_notes(place: support.Home) -> None:
 def test_what_a_row_says(place: support.Home, built: Path) -> None:
     (one,) = found(place, "how is the needle777 in the hay")
     path = built / "notes/d15/n777.md"
-    changed = sqlite3.connect(index_of(place)).execute(
-        "SELECT modified_at FROM documents WHERE path = 'd15/n777.md'").fetchone()[0]
+    with contextlib.closing(sqlite3.connect(index_of(place))) as base:
+        changed = base.execute("SELECT modified_at FROM documents WHERE path = 'd15/n777.md'").fetchone()[0]
     docid = one["meta"].pop("docid")
     assert docid.startswith("#") and len(docid) == 7
     assert one == {
