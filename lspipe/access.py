@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lspipe import consent, options, paths
+from lspipe import consent, options, paths, pinned
 from lspipe.exits import LspipeError, NotFound, Precondition
 from lspipe.narrow import Narrowed, Refusal, Request, Scope, narrow
 from lspipe.runner import Run
@@ -57,7 +57,7 @@ def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambd
     held: list[Held] = []
     refused = list(narrowed.refused)
     for scope in narrowed.allowed:
-        got = consent.hold(scope)
+        got = pinned.hold(scope)
         if isinstance(got, Refusal):
             refused.append(got)
         else:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
-from lspipe import access, consent, paths
+from lspipe import access, consent, paths, pinned
 from lspipe.browsers import granted
 from lspipe.browsers.granted import Granted
 from lspipe.narrow import Refusal, selects
@@ -25,7 +25,7 @@ def granted_besides(kind: str, opts: SimpleNamespace, run: Run) -> list[Granted]
     """The profiles whose `kind` is granted as well: nobody asked for it by name, so nothing is said of others."""
     found = []
     for scope in access.ask(run, granted.request(kind, opts.profile)).allowed:
-        fds = consent.hold(scope)
+        fds = pinned.hold(scope)
         if not isinstance(fds, Refusal):
             one = access.Held(scope, fds)
             run.closing.callback(one.close)

@@ -94,3 +94,8 @@ class WriteFailed(LspipeError):
     """What was found could not be written."""
 
     code = Exit.WRITE
+
+
+def strerror(error: OSError) -> str:
+    """An error of the system in a few words."""
+    return (error.strerror or str(error)).lower()

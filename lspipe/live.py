@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple
 
 from lspipe import journal
-from lspipe.exits import Exit, LspipeError
+from lspipe.exits import Exit, LspipeError, strerror
 
 #: Nothing larger is read: a sparse file of a terabyte must not fill the disk.
 MOST = 16 << 30
@@ -64,7 +64,7 @@ def open_at(folder: int, name: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise Unusable("not-found", f"there is no '{name}'") from None
     except OSError as error:
-        why, number = (error.strerror or str(error)).lower(), error.errno
+        why, number = strerror(error), error.errno
     raise Unusable("not-readable", f"'{name}': {why}", errno=number)
 
 
@@ -86,7 +86,7 @@ def folder_at(folder: int, *names: str) -> int | None:
             why = "not a folder, or a symbolic link"
         except OSError as error:
             number = error.errno
-            why = "it is a symbolic link" if number == errno.ELOOP else (error.strerror or str(error)).lower()
+            why = "it is a symbolic link" if number == errno.ELOOP else strerror(error)
         finally:
             if fd != folder:
                 os.close(fd)
@@ -256,7 +256,7 @@ def open_all(path: str) -> Source:
     except FileNotFoundError:
         raise Unusable("not-found", f"there is no '{name}'") from None
     except OSError as error:
-        raise Unusable("not-readable", f"'{name}': {(error.strerror or str(error)).lower()}") from None
+        raise Unusable("not-readable", f"'{name}': {strerror(error)}") from None
     try:
         return Source(fd, name)
     finally:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import orjson
 
 from lspipe import confine, paths, qmd, snapshot, when
-from lspipe.exits import LspipeError, Precondition, Upstream
+from lspipe.exits import LspipeError, Precondition, Upstream, strerror
 from lspipe.narrow import within
 from lspipe.words import Term
 
@@ -62,7 +62,7 @@ def read_config(folder: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Precondition(f"cannot read '{path}': {(error.strerror or str(error)).lower()}") from None
+        raise Precondition(f"cannot read '{path}': {strerror(error)}") from None
     if len(data) > _CONFIG_MOST:
         raise Precondition(f"'{path}' is longer than {_CONFIG_MOST >> 20} MiB")
     return data
@@ -120,7 +120,7 @@ def prepare(source: snapshot.Source, original: str, config: bytes | None, run_tm
         raise qmd.damaged(error.message) from None
     except OSError as error:
         place.clear()
-        raise Upstream(f"cannot copy the index of qmd: {(error.strerror or str(error)).lower()}",
+        raise Upstream(f"cannot copy the index of qmd: {strerror(error)}",
                        "make room in the state folder, or set LSPIPE_STATE_HOME to another one") from None
     return place
 

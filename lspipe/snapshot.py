@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lspipe import journal
 from lspipe.confine import FAULTS, Connection, columns, confine, explained, interrupted
+from lspipe.exits import strerror
 from lspipe.live import TRIES, WAIT, Source, State, Unusable, fill, open_all, open_at, read_file, settled, torn
 
 __all__ = [
@@ -49,7 +50,7 @@ def connect(
         else:
             raise Unusable("failed", "this Python's SQLite cannot deserialize, and there is no run folder")
     except OSError as error:
-        raise Unusable("failed", f"cannot copy '{source.name}': {(error.strerror or str(error)).lower()}") from None
+        raise Unusable("failed", f"cannot copy '{source.name}': {strerror(error)}") from None
     try:
         confine(conn, tables, stop)
     except FAULTS as error:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lspipe.exits import Usage, WriteFailed
+from lspipe.exits import Usage, WriteFailed, strerror
 from lspipe.row import Row
 
 #: One row is at most this long, in bytes, and this deep.
@@ -282,7 +282,7 @@ class Writer:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise WriteFailed(f"cannot write: {(error.strerror or str(error)).lower()}", write_hint(error)) from None
+            raise WriteFailed(f"cannot write: {strerror(error)}", write_hint(error)) from None
         finally:
             self._flushed = time.monotonic()
             self.waited += self._flushed - began

@@ -44,6 +44,7 @@ class Guard(NamedTuple):
 _RUNDIR, _LEDGER, _REMAINS = "lspipe/rundir.py", "lspipe/ledger.py", "lspipe/remains.py"
 _IDENTITY, _SANDBOX, _RUNNER = "lspipe/identity.py", "lspipe/sandbox.py", "lspipe/runner.py"
 _CONSENT, _NARROW, _PATHS, _LIVE = "lspipe/consent.py", "lspipe/narrow.py", "lspipe/paths.py", "lspipe/live.py"
+_PINNED, _PINNED_TESTS = "lspipe/pinned.py", "tests/unit/test_pinned.py::"
 _REAPER_TESTS, _LEDGER_TESTS = "tests/unit/test_reaper.py::", "tests/unit/test_ledger.py::"
 _CONSENT_TESTS, _SANDBOX_TESTS = "tests/unit/test_consent.py::", "tests/unit/test_sandbox.py::"
 _PORTS, _ENDPOINT, _CDP = "lspipe/browsers/ports.py", "lspipe/browsers/endpoint.py", "lspipe/browsers/cdp.py"
@@ -202,15 +203,15 @@ NOTHING_WITHOUT_CONSENT = (
           "return narrow(granted.grants, request)",
           "import dataclasses\n    return narrow(granted.grants, dataclasses.replace(request, now=run.now))",
           ("tests/contract/test_consented.py::test_a_grant_that_has_ended_stays_ended",)),
-    Guard("a replaced folder asks again", _CONSENT, "if grant.ino is None:\n        return None\n    same_boot",
+    Guard("a replaced folder asks again", _PINNED, "if grant.ino is None:\n        return None\n    same_boot",
           "return None\n    same_boot",
-          (_CONSENT_TESTS + "test_a_replaced_folder_asks_again",)),
-    Guard("a profile of another user is refused", _CONSENT,
+          (_PINNED_TESTS + "test_a_replaced_folder_asks_again",)),
+    Guard("a profile of another user is refused", _PINNED,
           'if grant.family == "browser" and found.st_uid != os.geteuid():', "if False:",
-          (_CONSENT_TESTS + "test_a_profile_of_another_user_is_refused",), root=True),
-    Guard("no link on the way to a granted folder", _CONSENT,
+          (_PINNED_TESTS + "test_a_profile_of_another_user_is_refused",), root=True),
+    Guard("no link on the way to a granted folder", _PINNED,
           "os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC", "os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC",
-          (_CONSENT_TESTS + "test_no_symbolic_link_on_the_way",)),
+          (_PINNED_TESTS + "test_no_symbolic_link_on_the_way",)),
     Guard("no link in the place of a browser's file", _LIVE,
           "_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK", "_OPEN = os.O_RDONLY | os.O_NONBLOCK",
           ("tests/unit/test_snapshot.py::test_a_link_that_comes_between_the_look_and_the_opening",)),

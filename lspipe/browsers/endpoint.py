@@ -13,6 +13,7 @@ import orjson
 
 from lspipe.browsers import ports
 from lspipe.browsers.ports import Address
+from lspipe.exits import strerror
 from lspipe.live import Unusable
 
 _CONNECT = 2.0
@@ -73,8 +74,8 @@ class Wires:
 
 
 def why(error: OSError) -> str:
-    """An error of the system in a few words."""
-    return "no answer in time" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
+    """What went wrong with a connection, in a few words."""
+    return "no answer in time" if isinstance(error, TimeoutError) else strerror(error)
 
 
 def read(found: socket.socket, limit: Limit, most: int = 1 << 16) -> bytes:

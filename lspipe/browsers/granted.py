@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lspipe import consent, fulldisk, paths
+from lspipe import consent, fulldisk, narrow, paths
 from lspipe.browsers import places, profiles
 from lspipe.exits import Precondition, Upstream
 from lspipe.live import Late, Source, Unusable
@@ -61,7 +61,7 @@ def shown_names(granted: Sequence[str]) -> dict[str, str]:
 
 def present(word: str, home: str, environ: Mapping[str, str]) -> bool:
     """Whether a word of --profile means a profile on this machine."""
-    return any(consent.selects(word, one.browser, one.directory, one.name)
+    return any(narrow.selects(word, one.browser, one.directory, one.name)
                for one in profiles.discover(home, environ))
 
 

@@ -21,10 +21,10 @@ from types import SimpleNamespace
 
 import click
 
-from lspipe import access, consent, fulldisk, offer, options, paths, runner, stream, terminal, when
+from lspipe import access, consent, fulldisk, offer, options, paths, pinned, runner, stream, terminal, when
 from lspipe.browsers import known, profiles
-from lspipe.consent import AUDIENCES, DATA, FAMILIES, Grant
 from lspipe.exits import LspipeError, NotFound, Precondition, Usage
+from lspipe.narrow import AUDIENCES, DATA, FAMILIES, Grant, Scope, selects
 from lspipe.row import Row
 
 READS, EMITS, ZONE = None, "consent", "local"
@@ -201,7 +201,7 @@ def _profiles(terms: Grant, names: Sequence[str], found: Sequence[offer.Found]) 
     chosen: dict[str, Grant] = {}
     for name in names or (None,):
         fitting = [profile for profile in found if name is None
-                   or consent.selects(name, profile.browser, profile.profile, profile.name)]
+                   or selects(name, profile.browser, profile.profile, profile.name)]
         if not fitting:
             labels = ", ".join(f"{profile.browser}/{profile.profile}" for profile in found)
             raise NotFound(f"no profile '{name}'", f"found: {labels}")
@@ -243,13 +243,13 @@ def _pinned(grant: Grant) -> Grant:
     if not grant.path:
         return grant
     try:
-        pinned = consent.pin(grant)
+        grant = pinned.pin(grant)
     except OSError as error:
         raise _cannot_grant(grant.path, error) from None
-    refusal = consent.verify(consent.Scope(pinned, (pinned.path,)))
+    refusal = pinned.verify(Scope(grant, (grant.path,)))
     if refusal is not None:
         raise Precondition(f"cannot grant '{options.printable(grant.path)}': {refusal.detail}")
-    return pinned
+    return grant
 
 
 # list and revoke
@@ -261,7 +261,7 @@ def _list(opts: SimpleNamespace, run: runner.Run) -> Iterator[bytes]:
     now = time.time_ns() // 1000
     concerns = offer.of_source(opts.source)
     listed = [
-        offer.Listed(number, *consent.state(grant, now), grant)
+        offer.Listed(number, *pinned.state(grant, now), grant)
         for number, grant in enumerate(current.grants, 1) if concerns(grant)
     ][: opts.limit]
     granted = {grant.path for grant in current.grants}

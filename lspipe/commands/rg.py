@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lspipe import access, child, consent, filerow, filescope, options, rghits, rgrecords, ripgrep, row, runner
+from lspipe import access, child, filerow, filescope, options, pinned, rghits, rgrecords, ripgrep, row, runner
 from lspipe.exits import NotFound, Precondition, Usage
 from lspipe.narrow import Narrowed, Refusal, Request, Scope
 from lspipe.row import Row
@@ -155,7 +155,7 @@ def _ignore_rules(held: list[access.Held], run: runner.Run) -> Iterator[int]:
     for one in held:
         root = one.scope.grant.path
         for file in (file for path in one.scope.paths for file in filescope.ignore_files(root, path)):
-            got = consent.hold(Scope(one.scope.grant, (file,)))
+            got = pinned.hold(Scope(one.scope.grant, (file,)))
             if not isinstance(got, Refusal):  # A link would lead out of the grant.
                 run.closing.callback(access.Held(one.scope, got).close)
                 yield from got

@@ -18,7 +18,7 @@ import support
 from person import ASKED, Person
 from support import Done, Home
 
-from lspipe import consent, schema
+from lspipe import consent, narrow, pinned, schema
 
 ROOT = os.geteuid() == 0
 BROWSER = ("grant", "browser", "chromium/Default", "--data", "history,bookmarks")
@@ -28,7 +28,7 @@ def run(home: Home, *args: str | bytes, **how: object) -> Done:
     return home.run("ls-consent", *args, **how)
 
 
-def grants(home: Home) -> list[consent.Grant]:
+def grants(home: Home) -> list[narrow.Grant]:
     return list(consent.load(str(home.config)).grants)
 
 
@@ -427,7 +427,7 @@ def test_the_list_as_an_object(home: Home) -> None:
 def test_each_state_in_the_list(bare: Home) -> None:
     for name in ("here", "changed"):
         (bare.home / name).mkdir()
-    here = consent.as_json(consent.pin(consent.Grant("files", path=str(bare.home / "here"))))
+    here = consent.as_json(pinned.pin(narrow.Grant("files", path=str(bare.home / "here"))))
     bare.consent(
         here, {**here, "path": str(bare.home / "changed")}, {"family": "files", "path": str(bare.home / "gone")},
         {"family": "files", "path": str(bare.home / "here"), "expires_at": "2001-02-03T04:05:06Z"},

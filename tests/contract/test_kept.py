@@ -155,8 +155,8 @@ def test_many_writers_lose_nothing(kept: Home) -> None:
     started = [subprocess.Popen(support.command("ls-consent", "revoke", str(kept.home / f"n{number}")), env=env,
                                 cwd=kept.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE) for number in range(5)]
-    body = ("import sys; from lspipe import consent\n"
-            "new = consent.Grant('files', path=sys.argv[2])\n"
+    body = ("import sys; from lspipe import consent, narrow\n"
+            "new = narrow.Grant('files', path=sys.argv[2])\n"
             "consent.update(sys.argv[1], lambda grants: consent.add(grants, new))\n")
     started += [subprocess.Popen([sys.executable, "-c", body, str(kept.config), str(kept.home / f"n{number}")],
                                  env=env, cwd=support.ROOT, stderr=subprocess.PIPE) for number in range(5, 10)]

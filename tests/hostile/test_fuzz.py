@@ -19,7 +19,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sessions import fuzzed
 
-from lspipe import consent, inputs, matching, options, qmd, request, runner, schema, stream, urls, words
+from lspipe import (
+    consent,
+    inputs,
+    matching,
+    narrow,
+    options,
+    pinned,
+    qmd,
+    request,
+    runner,
+    schema,
+    stream,
+    urls,
+    words,
+)
 from lspipe.exits import Exit, LspipeError
 
 LIMITS = (0, 1, -1, 2**31, 2**53 - 1, 2**53, -(2**53), 2**63, 2**64, 10**30)
@@ -316,10 +330,10 @@ def test_any_json_as_consent(value: Any, now: int) -> None:
     again = {"v": 1, "grants": [consent.as_json(grant) for grant in grants]}
     assert consent._parse("consent.json", orjson.dumps(again)) == grants
     for grant in grants:
-        consent.state(grant, now)
+        pinned.state(grant, now)
     request.plan(request.Query("words", now), grants).plan.bash().encode()
-    for family in consent.FAMILIES:
-        consent.narrow(grants, consent.Request(family, "history" if family == "browser" else None))
+    for family in narrow.FAMILIES:
+        narrow.narrow(grants, narrow.Request(family, "history" if family == "browser" else None))
 
 
 @fuzzed()

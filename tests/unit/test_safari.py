@@ -18,7 +18,7 @@ from profiles import DAY, HOUR, NOON
 from safari import CONTAINER, HOME, OLD, WORK, Page, Tab, Visit, Window, leaf
 from support import Home
 
-from lspipe import confine, consent, fulldisk, when
+from lspipe import confine, fulldisk, narrow, pinned, when
 from lspipe.browsers import layout, places, profiles, safaritabs
 from lspipe.browsers import safari as safarifiles
 from lspipe.live import Source, Unusable
@@ -498,9 +498,9 @@ def test_what_macos_hides_is_not_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(Unusable) as caught:
         Source(fd, "History.db")
     assert (caught.value.reason, caught.value.errno) == ("not-readable", errno.EPERM)
-    held = consent.hold(consent.Scope(consent.Grant("browser", "safari", "Default", data=("history",),
+    held = pinned.hold(narrow.Scope(narrow.Grant("browser", "safari", "Default", data=("history",),
                                                     path=str(tmp_path / OLD)), (str(tmp_path / OLD),)))
-    assert isinstance(held, consent.Refusal) and held.reason == "not-readable"
+    assert isinstance(held, narrow.Refusal) and held.reason == "not-readable"
     assert "operation not permitted" in held.detail and held.detail.endswith(fulldisk.HINT) and "\n" not in held.detail
     monkeypatch.undo()
     os.close(fd)
