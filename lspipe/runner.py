@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lspipe import inputs, ledger, options, reportfile, row, sandbox, schema, stream
+from lspipe import inputs, ledger, lockdown, options, reportfile, row, schema, settings, stream
 from lspipe.exits import Bug, Exit, LspipeError, Precondition, Usage, WriteFailed, strongest
 from lspipe.report import Report
 from lspipe.row import Row
@@ -27,8 +27,6 @@ from lspipe.run import Run as Run
 from lspipe.signals import ENDING, Signals, Stopped
 
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-#: Bytes of memory for the data of a source.
-_MEMORY = 768 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Rows = Callable[[SimpleNamespace, Iterator[Row], Run], Iterable[Row | bytes]]
@@ -114,7 +112,7 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
 
 
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
-    configured = options.defaults(tool.cli, argv)
+    configured = settings.defaults(tool.cli, argv)
     try:
         parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False, default_map=configured)
     except click.UsageError as error:
@@ -177,22 +175,9 @@ def _prepare(run: Run) -> None:
         raise Usage("--until is before --since")
 
 
-def _bound_memory() -> None:
-    """What a source reads may be made by others: it gets no more memory than the worst honest file takes.
-
-    Beyond, Python raises MemoryError, and the profile or the file is left out.
-    """
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    known = [limit for limit in (soft, hard, _MEMORY) if limit != resource.RLIM_INFINITY]
-    with contextlib.suppress(OSError, ValueError):  # A system that has no such limit.
-        resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))
-
-
 def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
     if tool.cli.kind == "source":
-        _bound_memory()
+        lockdown.bound_memory()
     reads = tool.cli.reads is not None
     if reads and not run.options.files and not run.options.sandbox_report:
         if stdin_closed:
@@ -201,7 +186,7 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
             run.report.codes.add(Exit.USAGE)
             os.write(2, tool.cli.short_help_text(click.Context(tool.cli, info_name=tool.name)).encode())
             return
-    demand_sandbox(run)
+    lockdown.demand(run)
     if tool.reach is not None:
         run.reach = tool.reach(run.options, run)
     if tool.sweeps:
@@ -211,11 +196,11 @@ def _work(tool: Tool, run: Run, stdin_closed: bool) -> None:
     if tool.opening is not None:
         tool.opening(run.options, run)
     if tool.locks or run.options.sandbox_report:
-        lock_down(run)
+        lockdown.enter(run)
     if run.options.sandbox_report:
         from lspipe import probe
 
-        for answer in probe.probe(rules(run)):
+        for answer in probe.probe(lockdown.rules(run)):
             run.write(stream.dumps(answer))
         run.flush()
         return
@@ -235,53 +220,6 @@ def _register(tool: Tool, run: Run) -> None:
         run.report.note(f"not registered: {error}")
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def rules(run: Run) -> sandbox.Rules:
-    """The kernel rules of this run: program and libraries, what `reach` says, the own run directory."""
-    write = list(run.reach.write)
-    entries: list[str | int] = []
-    if run.ledger is not None:
-        write.append(run.ledger.path)
-        entries.append(os.path.dirname(run.ledger.path))
-    return sandbox.Rules(
-        read=(*sandbox.program_paths(), *run.reach.read),
-        execute=tuple(run.reach.execute),
-        write=tuple(write),
-        entries=tuple(entries),
-        may_signal=run.reach.may_signal,
-    )
-
-
-def demand_sandbox(run: Run, signals: bool = False) -> None:
-    """Raise Precondition where --require-sandbox is given and the kernel offers less for files and sockets, with
-    `signals` for them as well: before anything is looked at."""
-    if run.options.require_sandbox:
-        state = sandbox.offered()
-        _refuse_less(_weak(state, not signals))
-
-
-def _weak(state: sandbox.State, may_signal: bool) -> list[str]:
-    """What of the sandbox is not enforced, in words for a message."""
-    parts = {"fs": state.fs, "net": state.net} | ({} if may_signal else {"signal": state.signal})
-    return [f"{name} {value}" for name, value in parts.items() if value != sandbox.ENFORCED]
-
-
-def _refuse_less(weak: list[str]) -> None:
-    if weak:
-        raise Precondition(f"the kernel does not enforce the whole sandbox: {', '.join(weak)}",
-                           "leave out --require-sandbox to run with what there is")
-
-
-def lock_down(run: Run) -> None:
-    """Give up everything but `rules(run)`. Raises Precondition where it must be whole and is not."""
-    state = sandbox.lock_down(rules(run))
-    run.report.sandbox = {"fs": state.fs, "net": state.net, "signal": state.signal}
-    weak = _weak(state, run.reach.may_signal)
-    if run.options.require_sandbox:
-        _refuse_less(weak)
-    if weak:
-        run.report.note(f"sandbox: {state.detail}" if state.detail else "sandbox: " + ", ".join(weak))
 
 
 def _pump(tool: Tool, run: Run, upstream: Iterator[Row]) -> None:

@@ -43,6 +43,7 @@ class Guard(NamedTuple):
 
 _RUNDIR, _LEDGER, _REMAINS = "lspipe/rundir.py", "lspipe/ledger.py", "lspipe/remains.py"
 _IDENTITY, _SANDBOX, _RUNNER = "lspipe/identity.py", "lspipe/sandbox.py", "lspipe/runner.py"
+_LOCKDOWN = "lspipe/lockdown.py"
 _CONSENT, _NARROW, _PATHS, _LIVE = "lspipe/consent.py", "lspipe/narrow.py", "lspipe/paths.py", "lspipe/live.py"
 _PINNED, _PINNED_TESTS = "lspipe/pinned.py", "tests/unit/test_pinned.py::"
 _REAPER_TESTS, _LEDGER_TESTS = "tests/unit/test_reaper.py::", "tests/unit/test_ledger.py::"
@@ -126,13 +127,13 @@ NOTHING_LEAVES = (
     Guard("it locks itself down while it is alone", _SANDBOX, "    if threads > 1:\n", "    if False:\n",
           (_SANDBOX_TESTS + "test_other_threads_are_a_bug",)),
     Guard("locked down before input is read", _RUNNER,
-          "    if tool.locks or run.options.sandbox_report:\n        lock_down(run)\n",
-          "    if run.options.sandbox_report:\n        lock_down(run)\n",
+          "    if tool.locks or run.options.sandbox_report:\n        lockdown.enter(run)\n",
+          "    if run.options.sandbox_report:\n        lockdown.enter(run)\n",
           ("tests/contract/test_frame.py::test_what_is_locked_down_before_any_input_is_read",)),
     Guard("the coordinator locks itself down", "lspipe/commands/query.py",
-          "    line.start()\n    runner.lock_down(run)\n", "    line.start()\n",
+          "    line.start()\n    lockdown.enter(run)\n", "    line.start()\n",
           ("tests/contract/test_sandbox_promises.py::test_every_process_of_lspipe_locks_itself_down[ls-query]",)),
-    Guard("a sandbox that is demanded is whole", _RUNNER,
+    Guard("a sandbox that is demanded is whole", _LOCKDOWN,
           "    if weak:\n        raise", "    if False:\n        raise",
           ("tests/contract/test_lesser_kernel.py::test_where_the_whole_is_demanded_nothing_is_read[neither-ls-check]",)),
     Guard("every stage knows that the whole sandbox is demanded", "lspipe/request.py",
@@ -221,7 +222,7 @@ NOTHING_WITHOUT_CONSENT = (
     Guard("names in databases only while the grant is in force", "lspipe/browsers/granted.py",
           'if obstacle(grant, Request("browser", kind)) is None]', "]",
           ("tests/contract/test_consented.py::test_a_profile_whose_grant_has_ended_is_never_opened[ls-history]",)),
-    Guard("rg gets the granted folders and no other", _RUNNER,
+    Guard("rg gets the granted folders and no other", _LOCKDOWN,
           "read=(*sandbox.program_paths(), *run.reach.read)", 'read=("/",)',
           ("tests/contract/test_watched.py::test_after_lock_down_only_what_is_granted_is_opened[ls-rg]",)),
     Guard("a consent file that others can write is refused", _PATHS,

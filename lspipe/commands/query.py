@@ -19,7 +19,22 @@ from typing import Any
 import click
 import orjson
 
-from lspipe import answer, consent, options, paths, pipeline, render, request, row, runner, schema, stream, table, words
+from lspipe import (
+    answer,
+    consent,
+    lockdown,
+    options,
+    paths,
+    pipeline,
+    render,
+    request,
+    row,
+    runner,
+    schema,
+    stream,
+    table,
+    words,
+)
 from lspipe.exits import NotFound, Precondition, Usage
 from lspipe.row import Row
 
@@ -59,7 +74,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
         raise Usage(f"{forms[0]} and {forms[1]} are two forms: the answer has one")
     if opts.sandbox_report:
         return runner.Reach(may_signal=True)
-    runner.demand_sandbox(run, signals=True)  # Its stages are held in that, too.
+    lockdown.demand(run, signals=True)  # Its stages are held in that, too.
     query = _query(opts, run)
     if opts.form is None:
         query = replace(query, fields=())  # The list shows what it shows; fields are for rows.
@@ -202,7 +217,7 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     line = pipeline.Pipeline(run, planned.plan)
     forked = time.monotonic()
     line.start()
-    runner.lock_down(run)
+    lockdown.enter(run)
     run.report.note("the coordinator may signal the stages that it forked")
     if opts.form == "jsonl":
         for data in line.lines(query.timeout):

@@ -14,8 +14,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 #: Pure modules, and those above the libraries. What is not named here is a library (1) or a command (3).
 PURE = {"exits", "row", "when", "folding", "words", "matching", "urls", "merge", "fuse", "lexical", "score", "snippet",
         "redact", "journal", "narrow", "secretforms", "secrethints", "secrettext", "secreturl"}
-FRAME = {"access", "answer", "attached", "browsing", "navigated", "opentabs", "synced", "options", "run", "inputs",
-         "runner", "pipeline", "request"}
+FRAME = {"access", "answer", "attached", "browsing", "navigated", "opentabs", "synced", "options", "settings", "run",
+         "inputs", "lockdown", "runner", "pipeline", "request"}
 LEVELS = {**dict.fromkeys(PURE, 0), **dict.fromkeys(FRAME, 2)}
 
 #: What the commands of browsers share.
