@@ -1,6 +1,7 @@
 """JSON that a browser wrote, parsed only where what comes of it is not much larger than what browsers write (pure)."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -31,33 +32,59 @@ def check(data: bytes | bytearray, name: str) -> None:
         raise Unusable("not-readable", f"'{name}' holds longer texts than any browser writes")
 
 
+class _TooMany(Exception):
+    """More steps than any file that a browser wrote takes."""
+
+
+class _Steps:
+    """A count of steps that ends."""
+
+    def __init__(self) -> None:
+        self._left = _STEPS
+
+    def take(self, count: int) -> None:
+        """Raises _TooMany."""
+        self._left -= count
+        if self._left < 0:
+            raise _TooMany
+
+
 def _fits(data: bytes | bytearray) -> bool:
     """Whether its texts fit into memory. One wide character makes every other one of its text as wide."""
-    left, steps, end = _TEXTS - len(data), _STEPS, 0
-    while left >= 0 and (found := _WIDE.search(data, end)) is not None:
-        start = found.start()
-        begin = data.rfind(b'"', end, start)
-        while begin >= 0 and (slashes := _slashes(data, begin)):
-            steps -= slashes
-            if steps < 0:
-                return False
-            if not slashes % 2:
-                break
-            begin = data.rfind(b'"', end, begin)
-        at = data.find(b'"', found.end())
-        while at >= 0 and (slashes := _slashes(data, at)):
-            steps -= slashes
-            if steps < 0:
-                return False
-            if not slashes % 2:
-                break
-            at = data.find(b'"', at + 1)
-        begin, end = max(begin, end), len(data) if at < 0 else at + 1
-        left -= (end - begin) * (3 if _WIDEST.search(data, start, end) else 1)
-        steps -= 1
-        if steps < 0:
-            return False
+    left, end, steps = _TEXTS - len(data), 0, _Steps()
+    try:
+        while left >= 0 and (found := _WIDE.search(data, end)) is not None:
+            steps.take(1)
+            begin = _mark(data, _marks_before(data, end, found.start()), steps)
+            close = _mark(data, _marks_after(data, found.end()), steps)
+            begin, end = max(begin, end), len(data) if close < 0 else close + 1
+            left -= (end - begin) * (3 if _WIDEST.search(data, found.start(), end) else 1)
+    except _TooMany:
+        return False
     return left >= 0
+
+
+def _mark(data: bytes | bytearray, places: Iterator[int], steps: _Steps) -> int:
+    """The first quotation mark of these that begins or ends a text; -1 where none does."""
+    for at in places:
+        slashes = _slashes(data, at)
+        steps.take(slashes)
+        if not slashes % 2:
+            return at
+    return -1
+
+
+def _marks_before(data: bytes | bytearray, start: int, at: int) -> Iterator[int]:
+    """Where quotation marks stand before `at`, back to `start`."""
+    while (at := data.rfind(b'"', start, at)) >= 0:
+        yield at
+
+
+def _marks_after(data: bytes | bytearray, at: int) -> Iterator[int]:
+    """Where they stand from `at` on."""
+    while (at := data.find(b'"', at)) >= 0:
+        yield at
+        at += 1
 
 
 def _slashes(data: bytes | bytearray, at: int) -> int:
