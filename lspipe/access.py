@@ -78,8 +78,8 @@ def obtain(run: Run, request: Request, exists: Callable[[Refusal], bool] = lambd
         else:
             _skip(run, refusal)
     for refusal in others:
-        # A grant that has ended is a grant that is not there: it was not asked for by name.
-        if named or refusal.reason != "no-consent" or "changed" in refusal.detail:
+        # What was never granted, or to others, is passed over in silence where it was not asked for by name.
+        if named or refusal.reason != "no-consent" or refusal.lapsed:
             _skip(run, refusal)
         else:
             run.report.exclude(refusal.reason, **facts(refusal))

@@ -1,7 +1,7 @@
 """What the browser commands share: the granted profiles of one kind of data, and the opening of their databases."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 from lspipe import access, consent, paths, pinned
@@ -33,14 +33,18 @@ def granted_besides(kind: str, opts: SimpleNamespace, run: Run) -> list[Granted]
     return granted.profiles_of(found)
 
 
-def unknown(words: Sequence[str]) -> list[str]:
+def unknown(words: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """Those words of --profile that mean no profile: neither a granted one, nor one that is on this machine."""
     grants = [grant for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
-    names = granted.request("history", words).names
     home = os.path.expanduser("~")
     return [word for word in words
             if not any(selects(word, grant.browser, grant.profile, names.get(grant.path)) for grant in grants)
             and not granted.present(word, home, os.environ)]
+
+
+def shown_names(words: Sequence[str]) -> Mapping[str, str]:
+    """The shown names of the granted profiles by their paths, where `words` of --profile may be such names."""
+    return granted.request("history", words).names
 
 
 def open_databases(kind: str) -> Callable[[SimpleNamespace, Run], None]:

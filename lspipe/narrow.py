@@ -98,7 +98,8 @@ class Scope:
 @dataclass(frozen=True)
 class Refusal:
     """Something that was asked for and may not, or cannot, be read: `reason` is a word of the envelope's
-    `excluded_sources`, `detail` says it in words, `command` is the command line that would grant it."""
+    `excluded_sources`, `detail` says it in words, `command` is the command line that would grant it. `lapsed`: it was
+    granted once, but the grant has ended, or what stands there now is something else."""
 
     source: str
     reason: str
@@ -108,6 +109,7 @@ class Refusal:
     path: str | None = None
     collection: str | None = None
     command: str | None = None
+    lapsed: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def selects(selector: str, browser: str | None, profile: str | None, name: str |
 
 def obstacle(grant: Grant, request: Request) -> str | None:
     """Why a grant for the right family and data does not serve the request now; None: it does."""
-    if grant.expires_at is not None and grant.expires_at <= request.now:
+    if grant.expires_at is not None and _has_ended(grant, request):
         return f"the grant ended {when.rfc3339(grant.expires_at)}"
     if request.audience not in grant.audience:
         return f"granted to {', '.join(grant.audience)}, not to {request.audience}"
@@ -173,6 +175,10 @@ def obstacle(grant: Grant, request: Request) -> str | None:
     if grant.family != "wiki" and plain_path(grant.path) != grant.path:
         return "the path of the grant is not absolute and plain"
     return None
+
+
+def _has_ended(grant: Grant, request: Request) -> bool:
+    return grant.expires_at is not None and grant.expires_at <= request.now
 
 
 def narrow(grants: Sequence[Grant], request: Request) -> Narrowed:
@@ -251,8 +257,7 @@ def _paths(usable: list[Grant], idle: list[Grant], request: Request) -> Narrowed
             parts = readable(", ".join(dict.fromkeys(grant.path for grant in below)))
             partial.append(_refusal(request, f"only as far as granted: {parts}", path=path))
         elif not inside:
-            detail = next((obstacle(grant, request) for grant in idle if within(path, grant.path)), None)
-            refused.append(_refusal(request, detail or "no grant", path=path))
+            refused.append(_first_refusal([grant for grant in idle if within(path, grant.path)], request, path=path))
     allowed = tuple(Scope(grant, tuple(parts)) for grant, parts in found.items())
     return Narrowed(allowed, tuple(refused), tuple(partial))
 
@@ -271,24 +276,30 @@ def _collections(usable: list[Grant], idle: list[Grant], request: Request) -> Na
         for grant in inside:
             found.setdefault(grant, {})[name] = None
         if not inside:
-            ended = (obstacle(grant, request) for grant in idle if grant.collection in (None, name))
-            refused.append(_refusal(request, next(ended, None) or "no grant", collection=name))
+            ended = [grant for grant in idle if grant.collection in (None, name)]
+            refused.append(_first_refusal(ended, request, collection=name))
     return Narrowed(tuple(Scope(grant, (), tuple(names)) for grant, names in found.items()), tuple(refused))
 
 
 def _refused_grant(grant: Grant, request: Request) -> Refusal:
-    return _refusal(request, obstacle(grant, request) or "no grant", browser=grant.browser,
-                    profile=grant.profile, path=grant.path or None, collection=grant.collection)
+    return _first_refusal([grant], request, browser=grant.browser, profile=grant.profile, path=grant.path or None,
+                          collection=grant.collection)
+
+
+def _first_refusal(idle: Sequence[Grant], request: Request, **what: str | None) -> Refusal:
+    """What was asked for, refused for what stands in the way of the first grant that would have covered it."""
+    detail = next((obstacle(grant, request) for grant in idle), None)
+    return _refusal(request, detail or "no grant", lapsed=any(_has_ended(grant, request) for grant in idle), **what)
 
 
 def _refusal(
     request: Request, detail: str, *, browser: str | None = None, profile: str | None = None,
-    path: str | None = None, collection: str | None = None,
+    path: str | None = None, collection: str | None = None, lapsed: bool = False,
 ) -> Refusal:
     profile_name = "/".join(part for part in (browser, profile) if part)
     name = {"browser": profile_name, "files": path or "."}.get(request.family, collection)
     command = grant_command(request.family, name, request.data, request.audience)
-    return Refusal(request.source, "no-consent", detail, browser, profile, path, collection, command)
+    return Refusal(request.source, "no-consent", detail, browser, profile, path, collection, command, lapsed)
 
 
 def grant_command(family: str, name: str | None, data: str | None = None, audience: str = "shell") -> str:

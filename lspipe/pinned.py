@@ -110,7 +110,7 @@ def _refuse(grant: Grant, reason: str, detail: str, path: str) -> Refusal:
     name = grant.label if grant.family == "browser" else grant.path
     command = grant_command(grant.family, name, ",".join(grant.data), ",".join(grant.audience))
     return Refusal(source, reason, detail, grant.browser, grant.profile, path,
-                   command=command if reason == "no-consent" else None)
+                   command=command if reason == "no-consent" else None, lapsed=reason == "no-consent")
 
 
 def _open_folder(path: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lspipe import fuse, when
 from lspipe.exits import Usage
-from lspipe.narrow import Grant, Narrowed, Refusal, Request, narrow
+from lspipe.narrow import Grant, Narrowed, Refusal, Request, narrow, selects
 from lspipe.pipeline import Plan, Stage
 from lspipe.row import FAMILIES
 
@@ -65,6 +65,8 @@ class Query:
     raw: bool = False
     timeout: float = DEADLINE
     max_chars: int | None = None
+    #: The shown names of granted profiles by their paths, which `profiles` may be.
+    names: Mapping[str, str] = field(default_factory=dict)
     all_terms: bool = False
     require_sandbox: bool = False
 
@@ -92,12 +94,14 @@ def pairs(values: Sequence[str], option: str, kind: type[int] | type[float]) -> 
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan, and the sources that are not in it, with the reason."""
+    """The plan, and the sources that are not in it, with the reason; `lapsed` is what was granted once of those that
+    are, where they are not told of it."""
 
     plan: Plan
     asked: tuple[str, ...]
     refused: tuple[Refusal, ...]
     caps: Mapping[str, int]
+    lapsed: tuple[Refusal, ...] = ()
 
 
 def default_caps(query: Query, asked: Sequence[str]) -> dict[str, int]:
@@ -114,11 +118,13 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
     sources: list[Stage] = []
     asked: list[str] = []
     refused: list[Refusal] = []
+    lapsed: list[Refusal] = []
     remarks: list[str] = []
     for name in query.sources or tuple(SOURCES):
         info = SOURCES[name]
         usable = [grant for grant in grants if grant.public] if query.public else grants
-        asking = Request(info.family, info.data, audience=audience)
+        profiles = _profiles(query, info, grants)
+        asking = Request(info.family, info.data, audience=audience, names=query.names, profiles=profiles)
         granted = narrow(usable, asking)
         if not granted.allowed:
             refusal = replace(granted.refused[0], source=name)
@@ -127,13 +133,16 @@ def plan(query: Query, grants: Sequence[Grant], audience: str = "shell") -> Plan
             refused.append(refusal)
             remarks.append(f"{name}: {why(refusal)}" + (f" ({refusal.command})" if refusal.command else ""))
             continue
-        sources.append(Stage(info.command, _source_argv(query, name, _scope(query, info, usable, granted)), name))
+        scope = _scope(query, info, usable, granted, profiles)
+        sources.append(Stage(info.command, _source_argv(query, name, scope), name))
         asked.append(name)
+        if info.family != "browser" and scope and not query.paths:  # It is told what is left of the grants.
+            lapsed += [replace(refusal, source=name) for refusal in granted.refused if refusal.lapsed]
     caps = default_caps(query, asked)
     stages = Plan(tuple(sources), _transforms(query, caps), tuple(remarks))
     if query.require_sandbox:
         stages = replace(stages, sources=_demanding(stages.sources), transforms=_demanding(stages.transforms))
-    return Planned(stages, tuple(asked), tuple(refused), caps)
+    return Planned(stages, tuple(asked), tuple(refused), caps, tuple(lapsed))
 
 
 def unheard(query: Query, refused: Sequence[Refusal]) -> Iterator[tuple[str, Refusal]]:
@@ -146,9 +155,9 @@ def unheard(query: Query, refused: Sequence[Refusal]) -> Iterator[tuple[str, Ref
 
 
 def unsaid(query: Query, refused: Sequence[Refusal]) -> list[Refusal]:
-    """What is not asked for other reasons than that nobody of what was named may be: that is said by itself."""
+    """What is not asked, and is neither said by itself, as what was named or has lapsed is, nor was asked for."""
     said = {source for name, _refusal in unheard(query, refused) for source in expand([name])}
-    return [refusal for refusal in refused if refusal.source not in said]
+    return [refusal for refusal in refused if refusal.source not in said and not refusal.lapsed]
 
 
 def why(refusal: Refusal) -> str:
@@ -167,7 +176,21 @@ def _demanding(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     return tuple(replace(stage, argv=("--require-sandbox", *stage.argv)) for stage in stages)
 
 
-def _scope(query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Narrowed) -> Sequence[str]:
+def _profiles(query: Query, info: SourceInfo, grants: Sequence[Grant]) -> tuple[str, ...]:
+    """The words of --profile that a source is told: a profile that is granted, and for other kinds of data alone, is
+    asked for those. All of them where none is left."""
+    def means(word: str, grant: Grant) -> bool:
+        return grant.family == "browser" and selects(word, grant.browser, grant.profile, query.names.get(grant.path))
+
+    if info.family != "browser":
+        return ()
+    kinds = {word: {kind for grant in grants if means(word, grant) for kind in grant.data} for word in query.profiles}
+    return tuple(word for word in query.profiles if not kinds[word] or info.data in kinds[word]) or query.profiles
+
+
+def _scope(
+    query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Narrowed, profiles: Sequence[str]
+) -> Sequence[str]:
     """What a source is told to search: the files source what was named, as it was named, so that it can say what is
     refused, with --public only what is public of it; the others by options."""
     if info.family == "files":
@@ -175,7 +198,7 @@ def _scope(query: Query, info: SourceInfo, usable: Sequence[Grant], granted: Nar
             return narrow(usable, Request("files", paths=query.paths)).roots
         return query.paths or granted.roots
     if info.family == "browser":
-        return [f"--profile={profile}" for profile in query.profiles]
+        return [f"--profile={profile}" for profile in profiles]
     names = [name for scope in granted.allowed for name in scope.collections]
     if not query.public or any(not scope.collections for scope in granted.allowed):
         names = []

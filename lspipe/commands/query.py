@@ -20,6 +20,7 @@ import click
 import orjson
 
 from lspipe import (
+    access,
     answer,
     consent,
     lockdown,
@@ -82,37 +83,44 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     granted = consent.load(paths.config_home())
     run.report.consent_file = granted.file
     if query.profiles:
-        query = replace(query, profiles=_known(query.profiles, run))
+        query = _with_known_profiles(query, run)
     planned = request.plan(query, granted.grants)
     if not planned.plan.sources:
         # One that has ended, or is for somebody else, says more than one that never was.
         first = next((one for one in planned.refused if one.detail != "no grant"), planned.refused[0])
-        raise Precondition(f"no source may be asked: {first.source}: {first.detail} ({granted.note or granted.file})",
-                           first.command or "ls-consent list")
+        what = f"{access.label(first)}: " if first.profile else ""
+        raise Precondition(
+            f"no source may be asked: {first.source}: {what}{first.detail} ({granted.note or granted.file})",
+            first.command or "ls-consent list")
     for name, refusal in request.unheard(query, planned.refused):
-        run.report.skip(f"cannot ask {name}: {request.why(refusal)}", "no-consent", refusal.command,
-                        source=refusal.source, detail=refusal.command)
+        if not refusal.lapsed:
+            run.report.skip(f"cannot ask {name}: {request.why(refusal)}", "no-consent", refusal.command,
+                            source=refusal.source, detail=refusal.command)
+    for refusal in [*(one for one in planned.refused if one.lapsed), *planned.lapsed]:
+        run.report.skip(f"{refusal.source}: {access.message(refusal)}", refusal.reason, refusal.command,
+                        **access.facts(refusal))
     for refusal in request.unsaid(query, planned.refused):
         run.report.exclude("no-consent", source=refusal.source, detail=refusal.command)
     # The coordinator locks itself down after the last fork, without a signal scope: it stops its own stages.
     return runner.Reach(may_signal=True, given=(query, planned, began))
 
 
-def _known(profiles: tuple[str, ...], run: runner.Run) -> tuple[str, ...]:
-    """The profiles without those that nobody knows: said here once, where each source would say it."""
+def _with_known_profiles(query: request.Query, run: runner.Run) -> request.Query:
+    """The query without the profiles that nobody knows: said here once, where each source would say it."""
     from lspipe import browsing
 
-    strange = browsing.unknown(profiles)
+    names = browsing.shown_names(query.profiles)
+    strange = browsing.unknown(query.profiles, names)
     errors = []
     for word in strange:
         what = f"profile '{options.printable(word)}'"
         run.report.exclude("not-found", source="query", what=what, detail=f"no {what}")
         errors.append(NotFound(f"no {what}", "ls-consent list --found shows the profiles that there are"))
-    if len(strange) == len(profiles):
+    if len(strange) == len(query.profiles):
         raise errors[0]
     for error in errors:
         run.report.error(error)
-    return tuple(word for word in profiles if word not in strange)
+    return replace(query, profiles=tuple(word for word in query.profiles if word not in strange), names=names)
 
 
 def _query(opts: SimpleNamespace, run: runner.Run) -> request.Query:

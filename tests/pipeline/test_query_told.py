@@ -7,6 +7,7 @@ import sys
 import time
 
 import click
+import orjson
 import pytest
 import support
 from support import Home
@@ -32,10 +33,52 @@ def test_a_profile_that_nobody_knows_is_said_once(home: Home) -> None:
     assert b"".join(done.err.splitlines()).count(b"nosuch") == 1
 
 
+def test_a_profile_is_asked_for_what_it_is_granted_for(home: Home) -> None:
+    """Firefox has no reading list, and nobody asked for one."""
+    for name in ("firefox", "firefox/k3x9f2ab.default-release", "default-release"):
+        done = home.run("ls-query", "--json", *PATIENT, "--profile", name, "rust")
+        assert done.code == 0 and done.err == b"", done
+        excluded = {one["source"]: one for one in orjson.loads(done.out)["privacy"]["excluded_sources"]}
+        assert excluded["reading"]["reason"] == "no-consent" and "history" not in excluded
+    both = home.run("ls-query", "--jsonl", *PATIENT, "--profile", "firefox", "--profile", "chromium", "rust")
+    assert both.code == 0 and both.err == b""
+    done = home.run("ls-query", "--jsonl", *PATIENT, "--source", "history,reading", "--profile", "firefox", "rust")
+    assert done.code == 7 and lines(done)[0] == "ls-query: cannot ask reading: no consent"
+
+
+def test_a_grant_that_has_ended_is_told(home: Home) -> None:
+    """Where another one of its kind answers, too: nothing found is not nothing there."""
+    grants = orjson.loads((home.config / "consent.json").read_bytes())["grants"]
+    ended = "2020-01-01T00:00:00.000000Z"
+    (home.home / "more").mkdir()
+    (home.home / "more/rust.md").write_text("rust")
+    home.consent(*({**grant, "expires_at": ended} if grant.get("browser") == "chromium" else grant for grant in grants),
+                 {"family": "files", "path": str(home.home / "more"), "expires_at": ended})
+    for name, source in (("ls-history", "history"), ("ls-query", "history")):
+        done = home.run(name, *(("--jsonl", "--source", source, *PATIENT) if name == "ls-query" else ()), "rust")
+        assert done.code == 7 and {row["provenance"]["browser"] for row in done.rows} == {"firefox"}
+        assert lines(done) == [
+            f"ls-history: cannot read profile 'chromium/Default': no consent: the grant ended {ended}",
+            "ls-consent grant browser --data history chromium/Default"]
+    more = str(home.home / "more")
+    done = home.run("ls-query", "--jsonl", *PATIENT, "--source", "files", "rust")
+    assert done.code == 7 and done.rows and not any(more in row["location"]["path"] for row in done.rows)
+    assert lines(done) == [f"ls-query: files: cannot read '{more}': no consent: the grant ended {ended}",
+                           f"ls-consent grant files {more}"]
+    done = home.run("ls-query", "--json", *PATIENT, "--source", "downloads", "--source", "files", "pdf")
+    assert done.code == 7
+    home.consent(*({**grant, "expires_at": ended} if grant["family"] == "browser" else grant for grant in grants))
+    done = home.run("ls-query", *PATIENT, "rust")
+    assert done.code == 7 and done.out
+    assert "ls-query: downloads: cannot read profile 'chromium/Default': no consent: the grant ended " + ended \
+        in lines(done)
+
+
 def test_a_profile_that_is_here_and_not_granted_is_not_unknown(home: Home) -> None:
     home.consent({"family": "files", "path": str(home.home / "notes")}, browser(home, "history"))
     done = home.run("ls-query", "--source", "history", "--profile", "firefox", *PATIENT, "rust")
-    assert done.code == 5 and b"no profile" not in done.err and b"no consent" in done.err
+    assert done.code == 5 and "no source may be asked: history: profile 'firefox': no grant" in lines(done)[0]
+    assert lines(done)[1:] == ["ls-consent grant browser --data history firefox"]
 
 
 def test_a_family_is_what_of_it_is_granted(home: Home) -> None:
