@@ -9,6 +9,8 @@ from lspipe.exits import NotFound
 from lspipe.row import Row
 from lspipe.run import Run
 
+_ROWS = "rows are JSON Lines, as sources print them: of ls-query take --jsonl"
+
 
 def open_all(run: Run) -> list[tuple[str, int]]:
     """(name, descriptor) of each operand, stdin without one. What cannot be opened is said; the rest goes on."""
@@ -36,7 +38,8 @@ def rows(
     read = stream.document if whole else stream.rows
     for name, fd in inputs:
         def skip(number: int, reason: str, name: str = name) -> None:
-            run.report.skip(f"{name}: line {number}: {reason}", reason, input=name, line=number)
+            hint = _ROWS if number == 1 and reason.startswith("not JSON") else None
+            run.report.skip(f"{name}: line {number}: {reason}", reason, hint, input=name, line=number)
 
         try:
             for row in read(fd, skip, wrong):

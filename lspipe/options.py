@@ -53,6 +53,12 @@ class Seconds(_SecondsBase):
         return seconds
 
 
+class Count(click.IntRange):
+    """A number from `min` to `max`."""
+
+    name = "number"
+
+
 class Shared(click.Option):
     """An option that means the same in every executable; help lists these last."""
 
@@ -80,9 +86,9 @@ def _print_help(ctx: click.Context, _param: click.Parameter, value: bool) -> Non
 def _common(kind: str) -> list[click.Parameter]:
     eager = {"is_flag": True, "is_eager": True, "expose_value": False}
     params: list[click.Parameter] = [
-        Shared(["-n", "--limit"], type=click.IntRange(0, MOST), metavar="N", help="At most N rows."),
+        Shared(["-n", "--limit"], type=Count(0, MOST), metavar="N", help="At most N rows."),
         Shared(["--exit-status"], is_flag=True, help="Exit 1 if there are no rows."),
-        Shared(["--timeout"], type=Seconds(), metavar="TIME", help="Stop after TIME (10s, 500ms)."),
+        Shared(["--timeout"], type=Seconds(), metavar="LENGTH", help="Stop after so long: 10s, 500ms, 2m."),
         Shared(["--now"], metavar="TIME", help="Take TIME (RFC 3339) as the present."),
         Shared(["--report"], metavar="FILE", help="Write facts about the run to FILE, as one JSON object."),
         Shared(["--stats"], is_flag=True, help="Print the same in short on stderr."),
@@ -108,13 +114,16 @@ def _scope(max_chars: int | None = 2000) -> list[click.Parameter]:
         Shared(["--until"], metavar="TIME", help="Not newer than TIME; a day is meant whole."),
         Shared(["--profile"], multiple=True, metavar="NAME",
                help="Only this profile: chromium/Default, Default, chromium, or its shown name."),
-        Shared(["--max-chars"], type=click.IntRange(0, MOST), default=max_chars, metavar="N",
+        Shared(["--max-chars"], type=Count(0, MOST), default=max_chars, metavar="N",
                show_default=max_chars is not None, help="Characters of text in a row; 0 leaves it out."),
     ]
 
 
 class Command(click.Command):
     """A click command with the shared options of its kind and the help of lspipe."""
+
+    #: Of options that a person may know from elsewhere, what to do here.
+    habits: Mapping[str, str] = {}
 
     def __init__(self, name: str, *, kind: str, reads: str | None, emits: str | None, **extra: Any) -> None:
         extra["add_help_option"] = False
@@ -244,6 +253,14 @@ def left_out(command: Command, argv: Sequence[str], error: click.UsageError) -> 
     from lspipe import stream
 
     return " ".join(map(stream.quote, [str(command.name), *typed, "--", *words]))
+
+
+def habit(command: Command, error: click.UsageError) -> str | None:
+    """What to do instead of an option as another program has it; None where nothing is known."""
+    if isinstance(error, click.NoSuchOption):
+        return command.habits.get(error.option_name)
+    names = error.param.opts if isinstance(error, click.BadParameter) and error.param else ()
+    return next((command.habits[name] for name in names if name in command.habits), None)
 
 
 def _excludes(word: str, known: Mapping[str, click.Option]) -> bool:

@@ -54,7 +54,8 @@ def result(row: Row, number: int, cells: int, color: bool, now: int, query: word
         where = ""  # It would say the same again.
     # The title has the first claim on the room, but leaves a third of it to the place.
     name = table.fit(shown, max(room - table.width(where), room * 2 // 3))
-    where = table.fit(where, max(0, room - table.width(name)))
+    left = max(0, room - table.width(name))
+    where = table.fit_end(where, left) if has(row, "location.path") else table.fit(where, left)
     painted = _painted(name, query, color)
     if color:
         painted = table.link(str(row["url"]), painted)

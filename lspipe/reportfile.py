@@ -26,6 +26,8 @@ def open_file(path: str, wait: float | None) -> int:
     else is in the file or it is where the rows go, Deadline, WriteFailed.
     """
     shown = readable(path)
+    if path == "-":
+        raise Usage("--report takes a file, not '-'", "the open descriptor 3: --report /dev/fd/3")
     try:
         named = _OPEN.fullmatch(path)
         if named is not None:

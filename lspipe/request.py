@@ -75,6 +75,8 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
     """Sources from sources and families (`browser`, `files`, `wiki`, `all`), each once, in order. Raises Usage."""
     found: list[str] = []
     for name in names:
+        if not name.strip():
+            raise Usage("--source has an empty name in its list", "names with a comma between: history,files")
         members = [source for source, info in SOURCES.items() if name in (source, info.family, "all")]
         if not members:
             known = ", ".join([*SOURCES, "browser", "all"])

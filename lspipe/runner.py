@@ -121,7 +121,9 @@ def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
             message = error.format_message().rstrip(".")
             raise Precondition(f"config.toml: {message}", "mend it, or move it away") from None
         meant = options.left_out(tool.cli, argv, error)
-        hint = f"try: {tool.name} --help" if meant is None else f"to leave a word out: {meant}"
+        hint = options.habit(tool.cli, error) or f"try: {tool.name} --help"
+        if meant is not None:
+            hint = f"to leave a word out: {meant}"
         raise Usage(error.format_message().rstrip(".").replace("\n", " "), hint) from None
     assert isinstance(parsed, SimpleNamespace)
     return parsed

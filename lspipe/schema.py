@@ -64,6 +64,8 @@ def reason(name: str, value: Any) -> str:
     """Why `value` does not fit schema `name`, as one short line: a dotted place and the first thing wrong."""
     for error in _validator(name).iter_errors(value):
         words = str(error.message).replace(_MASK, _kind(error.instance))
+        if words.startswith("False schema"):
+            words = "must not be there"
         return _line(name, error.instance_path, words)
     return "score: not a finite number" if _score_is_odd(name, value) else "valid"
 
@@ -78,10 +80,12 @@ def explain(name: str, value: Any) -> list[str]:
     found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
     lines = []
     for error in found:
-        words = error.message
-        if words.startswith(quoted := repr(error.instance)):
+        words, path = error.message, list(error.absolute_path)
+        if words.startswith("False schema"):  # It names the object that the property is in.
+            words, path = "must not be there", [*path, error.absolute_schema_path[-1]]
+        elif words.startswith(quoted := repr(error.instance)):
             words = _kind(error.instance) + words[len(quoted):]
-        lines.append(_line(name, error.absolute_path, words))
+        lines.append(_line(name, path, words))
     if not lines and _score_is_odd(name, value):
         lines.append("score: not a finite number")
     return lines

@@ -34,7 +34,8 @@ def connect(
     source: Source, run_tmp: str | None = None, *, tables: Iterable[str],
     memory: int = MEMORY, stop: Callable[[], bool] | None = None,
 ) -> Connection:
-    """A connection to a consistent copy of `source` in which only `tables` can be read. Raises Unusable.
+    """A connection to a consistent copy of `source` in which only `tables` can be read. Raises Unusable, and what an
+    interrupted statement raises.
 
     Above `memory` bytes the copy is a nameless file in `run_tmp`; without `run_tmp` it is always in memory.
     `stop` is asked every few milliseconds of work; where it says yes, the statement ends with an
@@ -55,6 +56,8 @@ def connect(
         confine(conn, tables, stop)
     except FAULTS as error:
         conn.close()
+        if interrupted(error, conn):
+            raise
         raise explained(error, source.name) from None
     except BaseException:
         conn.close()

@@ -111,6 +111,25 @@ def fit(text: str, cells: int) -> str:
     return text[:end].rstrip() + snippet.ELLIPSIS
 
 
+def fit_end(text: str, cells: int) -> str:
+    """The end of the text in at most so many cells, begun with `…` where it is cut: of a path the name counts."""
+    if len(text) > 2 * cells and not text.isascii():
+        text = _thinned(text)
+    if len(text) * 2 <= cells or width(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    room = cells - width(snippet.ELLIPSIS)
+    start = len(text)
+    for at in range(len(text) - 1, -1, -1):
+        if snippet.border(text, at):
+            if width(text[at:start]) > room:
+                break
+            room -= width(text[at:start])
+            start = at
+    return snippet.ELLIPSIS + text[start:].lstrip()
+
+
 def _thinned(text: str) -> str:
     """The text without the marks that follow _MARKS others."""
     kept, marks = [], 0

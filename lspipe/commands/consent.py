@@ -40,7 +40,7 @@ _FORMS = "grant files PATH, grant wiki [COLLECTION], or grant browser PROFILE --
                 metavar="[list|grant|revoke]")
 @click.argument("words", nargs=-1, metavar="[WHAT]...")
 @click.option("--data", metavar="KINDS", help=f"Grant these: {', '.join(DATA)}, or all but the last: all.")
-@click.option("--expires", metavar="TIME", help="Grant it for so long (12h, 30d); else until it is revoked.")
+@click.option("--expires", metavar="LENGTH|DATE", help="For so long (12h, 30d), or to the end of a day (2027-01-31).")
 @click.option("--public", is_flag=True, help="Grant files or a wiki so that its rows are not private.")
 @click.option("--audience", metavar="WHO", help="Grant it to shell, mcp, serve; shell where not given.")
 @click.option("--source", metavar="NAME", help="List or revoke only this source or family.")
@@ -161,7 +161,7 @@ def _choice(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
 
 def _end(text: str, now: int) -> int:
     try:
-        end = now + when.duration(text)
+        end = when.until(text, now) if text[:4].isdigit() and "-" in text else now + when.duration(text)
     except ValueError as error:
         raise Usage(f"--expires: {error}") from None
     if not now < end <= when.LAST:

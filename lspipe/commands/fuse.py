@@ -24,7 +24,7 @@ READS, EMITS, ZONE = "row", "row", "local"
 
 
 @options.command("ls-fuse", kind="transform", reads=READS, emits=EMITS)
-@click.option("--k", type=click.IntRange(0, 1_000_000), default=fuse.K, show_default=True, metavar="K",
+@click.option("--k", type=options.Count(0, 1_000_000), default=fuse.K, show_default=True, metavar="K",
               help="The higher, the less the first ranks differ.")
 @click.option("--weight", multiple=True, metavar="NAME=W", help="Weight of a source or family (1).")
 @click.option("--cap", multiple=True, metavar="NAME=N", help="At most N of a source or family before the others.")

@@ -86,7 +86,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     from lspipe import qmdindex
 
     text = options.printable(" ".join(opts.words))
-    if not text.strip():
+    if not text.strip() and not opts.sandbox_report:
         raise Usage("the query is empty", "give it a word")
     if opts.profile:
         run.report.note("a wiki has no profiles: --profile is not used")
@@ -177,12 +177,24 @@ def _parts(opts: SimpleNamespace, search: Search, known: "list[qmdindex.Collecti
         allowed = [one for one in allowed if one.name in opts.collections]
     elif search.names is None:
         allowed = [one for one in allowed if one.default]
+    else:
+        _miss(search.names - {one.name for one in known}, bool(allowed), run)
     if not search.folders:
         return [qmdindex.Part(one) for one in allowed]
     found = qmdindex.below(allowed, search.folders)
     if not found:
         run.report.note("no collection lies below --path")
     return found
+
+
+def _miss(names: set[str], others: bool, run: runner.Run) -> None:
+    """Say which granted collections qmd does not have. Raises NotFound where there are no others."""
+    for name in sorted(names):
+        message = f"there is no collection '{options.printable(name)}'"
+        if not others:
+            raise NotFound(message, "qmd collection list shows those that there are")
+        run.report.skip(f"{message}, which is granted", "not-found", what=f"collection '{name}'", source="wiki",
+                        detail=message)
 
 
 def _ask(opts: SimpleNamespace, search: Search, place: "qmdindex.Place", parts: "list[qmdindex.Part]",

@@ -28,7 +28,7 @@ READS, EMITS, ZONE = "row", "row", "local"
 @click.option("-q", "--query", metavar="WORDS", help="Rank by these words, not by the query of the rows.")
 @click.option("--mode", type=click.Choice(["lexical", "semantic", "hybrid"]), default="lexical", show_default=True,
               help="By words, by meaning, or both.")
-@click.option("--depth", type=click.IntRange(0, options.MOST), default=100, show_default=True, metavar="N",
+@click.option("--depth", type=options.Count(0, options.MOST), default=100, show_default=True, metavar="N",
               help="Score the first N rows.")
 @click.option("--recency", multiple=True, metavar="NAME", help="Newness counts for a source or family, or all.")
 @click.option("--cap", multiple=True, metavar="NAME=N", help="At most N of a source or family before the others.")

@@ -49,13 +49,22 @@ _ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", 
 @click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only files of this type (py, md, ...).")
 @click.option("--hidden", is_flag=True, help="Hidden files, too.")
 @click.option("--no-ignore", is_flag=True, help="Files that ignore files name, too.")
-@click.option("-C", "--context", type=click.IntRange(0, 1000), default=0, metavar="N",
+@click.option("-C", "--context", type=options.Count(0, 1000), default=0, metavar="N",
               help="In text, N lines before and after.")
 @click.option("-l", "--files-with-matches", "first", is_flag=True, help="A row a file, with its first match.")
 @click.option("--words", "by_words", is_flag=True, help="PATTERN is a query: words, \"phrases\", -word.")
 @click.option("--all-terms", is_flag=True, help="With --words: a file must hold every word.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
+
+
+cli.habits = {
+    "-n": "-n N is the most rows; each row has its line anyway", "-w": r"whole words: '\bWORD\b'",
+    "-S": "-i ignores case", "-s": "case counts unless -i is given", "-v": "rg -v, or --words with -word",
+    "-c": "count the rows: | wc -l", "-A": "-C N: lines before and after", "-B": "-C N: lines before and after",
+    "--json": "rows are JSON Lines already", "-r": "folders are searched whole anyway", "-uu": "--no-ignore --hidden",
+    "-u": "--no-ignore; --hidden for hidden files",
+}
 
 
 @dataclass(frozen=True)

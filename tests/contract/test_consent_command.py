@@ -339,6 +339,8 @@ def test_before_a_grant_nothing_but_names_is_read(home: Home, tmp_path: Path) ->
     (["grant", "browser", "opera/x", "--data", "history"], 3, "found: chromium/Default, firefox/k3x9f2ab"),
     (["grant", "wiki", "--expires", "soon"], 2, "not a length of time"),
     (["grant", "wiki", "--expires", "0s"], 2, "no time in which"),
+    (["grant", "wiki", "--expires", "2020-01-31"], 2, "no time in which"),
+    (["grant", "wiki", "--expires", "2020-13-31"], 2, "--expires: "),
     (["grant", "wiki", "--expires", "99999999999w"], 2, "no time in which"),
     (["grant", "wiki", "--audience", "world"], 2, "shell, mcp, serve"),
     (["grant", "wiki", "--all"], 2, "--all goes with revoke"),

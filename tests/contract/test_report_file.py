@@ -56,6 +56,12 @@ def test_no_report_among_lspipes_own_files(name: str, home: support.Home) -> Non
         assert (path.read_bytes() if path.exists() else None) == before
 
 
+def test_a_dash_is_no_file(bare: support.Home) -> None:
+    done = bare.run("ls-check", "--report", "-", stdin=b"")
+    assert done.code == 2 and done.err.splitlines()[1:] == [b"the open descriptor 3: --report /dev/fd/3"]
+    assert not (bare.home / "-").exists()
+
+
 def test_an_input_is_not_emptied(bare: support.Home) -> None:
     rows = bare.root / "rows.jsonl"
     rows.write_bytes(ROW)

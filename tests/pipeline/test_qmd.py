@@ -270,6 +270,20 @@ def test_a_collection_that_is_not_there(place: support.Home) -> None:
     assert done.code == 3 and urls_of(done.rows) == ["other/x.md"]
 
 
+def test_a_granted_collection_that_is_not_there(place: support.Home) -> None:
+    place.consent({"family": "wiki", "collection": "nots"})
+    assert failed(place, 3, "there is no collection 'nots'", "rust") == "qmd collection list shows those that there are"
+    place.consent({"family": "wiki", "collection": "nots"}, {"family": "wiki", "collection": "other"})
+    done = place.run("ls-qmd", "rust")
+    assert done.code == 7 and urls_of(done.rows) == ["other/x.md"]
+    assert done.err == b"ls-qmd: there is no collection 'nots', which is granted\n"
+
+
+def test_its_sandbox_is_tried_without_a_query(place: support.Home) -> None:
+    done = place.run("ls-qmd", "--sandbox-report")
+    assert done.code == 0 and done.rows
+
+
 def test_a_path_that_is_not_there(place: support.Home) -> None:
     failed(place, 3, "no such file or folder", "--path", "none", "rust")
 

@@ -81,6 +81,34 @@ def test_a_profile_that_is_here_and_not_granted_is_not_unknown(home: Home) -> No
     assert lines(done)[1:] == ["ls-consent grant browser --data history firefox"]
 
 
+def test_an_empty_name_in_a_list_of_sources(home: Home) -> None:
+    for names in ("history,,files", "history,", ""):
+        done = home.run("ls-query", "--source", names, "rust")
+        assert done.code == 2 and done.out == b""
+        assert lines(done) == ["ls-query: --source has an empty name in its list",
+                               "names with a comma between: history,files"]
+
+
+def test_a_list_of_ls_query_is_no_input(home: Home) -> None:
+    """The first thing that a person tries: what to take instead is said, once."""
+    shown = home.run("ls-query", *PATIENT, "rust").out
+    for name in ("ls-show", "ls-fuse", "ls-redact"):
+        done = home.run(name, stdin=shown)
+        assert done.code == 7 and done.out == b""
+        assert lines(done)[1] == "rows are JSON Lines, as sources print them: of ls-query take --jsonl"
+        assert done.err.count(b"--jsonl") == 1
+
+
+@pytest.mark.parametrize(("args", "hint"), [
+    (["-n", "async", "notes"], "-n N is the most rows; each row has its line anyway"),
+    (["-S", "async", "notes"], "-i ignores case"), (["-A", "3", "async", "notes"], "-C N: lines before and after"),
+    (["-w", "async"], r"whole words: '\bWORD\b'"), (["--max-columns=3", "async"], "try: ls-rg --help")])
+def test_what_hands_know_from_rg(args: list[str], hint: str, home: Home) -> None:
+    done = home.run("ls-rg", *args)
+    assert done.code == 2 and lines(done)[1] == hint
+    assert "number" in lines(done)[0] if args[0] == "-n" else "No such option" in lines(done)[0]
+
+
 def test_a_family_is_what_of_it_is_granted(home: Home) -> None:
     """A kind that was named by itself is missing, and is said once; one that its family brought along is not."""
     home.consent(browser(home, "history", "bookmarks"))

@@ -202,6 +202,12 @@ def test_a_reason_says_where_and_why() -> None:
         "corpus.0.df.*: this text is not of type 'integer'", "rank: this text is not of type 'integer'"]
 
 
+def test_what_must_not_be_there_is_said_in_words() -> None:
+    bent = {"v": 1, "grants": [{"family": "wiki", "path": "/home/ada/notes"}]}
+    assert schema.explain("consent", bent) == ["grants.0.path: must not be there"]
+    assert schema.reason("consent", bent) == "grants.0.path: must not be there"
+
+
 def test_describe_follows_the_file() -> None:
     fields = list(schema.describe("row"))
     assert [one.name for one in fields] == list(json.loads(schema.text("row"))["properties"])

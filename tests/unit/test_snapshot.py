@@ -391,6 +391,16 @@ def long_statement(tmp_path: Path, how: dict[str, object], stop: object = None) 
         return snapshot.connect(source, tables=("urls", "visits"), stop=stop, **how)  # type: ignore[arg-type]
 
 
+def test_time_that_is_over_at_the_beginning_is_no_fault_of_the_file(tmp_path: Path, how: dict[str, object]) -> None:
+    path = profiles.chromium_history(tmp_path, [Page("http://a.test/")])
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        for number in range(300):  # It is asked every few hundred steps.
+            base.execute(f"CREATE TABLE more{number} (x)")
+    with contextlib.closing(snapshot.open_all(str(path))) as source, pytest.raises(sqlite3.OperationalError) as caught:
+        snapshot.connect(source, tables=("urls", "visits"), stop=lambda: True, **how)  # type: ignore[arg-type]
+    assert snapshot.interrupted(caught.value)
+
+
 def test_stop_ends_a_long_statement(tmp_path: Path, how: dict[str, object]) -> None:
     asked = iter([False] * 5)
     conn = long_statement(tmp_path, how, lambda: next(asked, True))

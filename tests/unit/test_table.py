@@ -125,6 +125,25 @@ def test_fit_examples(text: str, cells: int, fitted: str) -> None:
     assert table.fit(text, cells) == fitted
 
 
+@given(nasty, st.integers(-1, 50))
+@example("東京都", 4)
+@example(FAMILY * 3, 3)
+def test_fit_end_never_takes_more_cells(text: str, cells: int) -> None:
+    fitted = table.fit_end(text, cells)
+    assert table.width(fitted) <= max(cells, 0)
+    if fitted != text:
+        assert table.width(text) > cells
+        assert text.endswith(fitted.removeprefix("…"))
+
+
+@pytest.mark.parametrize(("text", "cells", "fitted"), [
+    ("/home/ada/notes/rust.md:12", 12, "…/rust.md:12"), ("/a b/c", 4, "…b/c"), ("/a b/c", 5, "…b/c"), ("abc", 3, "abc"),
+    ("abc", 1, "…"), ("abc", 0, ""), ("東京都", 5, "…京都"), ("🇩🇪🇫🇷", 3, "…🇫🇷"), ("x" + FAMILY, 2, "…"),
+])
+def test_of_a_path_the_end_counts(text: str, cells: int, fitted: str) -> None:
+    assert table.fit_end(text, cells) == fitted
+
+
 # Colour and links
 
 
