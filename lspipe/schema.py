@@ -80,12 +80,12 @@ def explain(name: str, value: Any) -> list[str]:
     found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
     lines = []
     for error in found:
-        words, path = error.message, list(error.absolute_path)
-        if words.startswith("False schema"):  # It names the object that the property is in.
-            words, path = "must not be there", [*path, error.absolute_schema_path[-1]]
+        words = error.message
+        if words.startswith("False schema"):  # Its place is that of the object which has the property.
+            words = "a property that must not be there"
         elif words.startswith(quoted := repr(error.instance)):
             words = _kind(error.instance) + words[len(quoted):]
-        lines.append(_line(name, path, words))
+        lines.append(_line(name, error.absolute_path, words))
     if not lines and _score_is_odd(name, value):
         lines.append("score: not a finite number")
     return lines

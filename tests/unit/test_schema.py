@@ -204,7 +204,7 @@ def test_a_reason_says_where_and_why() -> None:
 
 def test_what_must_not_be_there_is_said_in_words() -> None:
     bent = {"v": 1, "grants": [{"family": "wiki", "path": "/home/ada/notes"}]}
-    assert schema.explain("consent", bent) == ["grants.0.path: must not be there"]
+    assert schema.explain("consent", bent) == ["grants.0: a property that must not be there"]
     assert schema.reason("consent", bent) == "grants.0.path: must not be there"
 
 
