@@ -27,3 +27,10 @@ run ls-query -n 1 --json "$words"
 printf '\n$ { ls-history WORDS; ls-bookmarks WORDS; ls-rg --words WORDS NOTES; } | ls-fuse | ls-rerank | ls-show -n 5\n'
 { ls-history "$words"; ls-bookmarks "$words"; ls-rg --words "$words" "$state/sample/notes"; } |
     ls-fuse | ls-rerank | ls-show -n 5
+cat <<END
+
+The sample state is gone again. For your own: put $bin on PATH, then
+  ls-consent grant browser --data history,bookmarks,tabs
+  ls-consent grant files ~/notes
+  ls-query WORDS
+END

@@ -9,6 +9,7 @@ carries the token or the lock of a dead run, or that such a one has started. Wha
 hosts, other pid namespaces and other users are left alone. Nothing is asked.
 """
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ READS, EMITS, ZONE = None, "ledger", "local"
 
 @options.command("ls-clean", kind="porcelain", reads=READS, emits=EMITS)
 @click.option("--apply", is_flag=True, help="Do it.")
-@click.option("--grace", type=options.Seconds(), default=2.0, metavar="TIME",
+@click.option("--grace", type=options.Seconds(), default=2.0, metavar="LENGTH",
               help="How long a process may take to end before it is killed (2s).")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
@@ -52,6 +53,10 @@ def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> It
     if corrupt:
         run.report.counts["unreadable_rows"] = corrupt
     yield from islice(done, opts.limit)
+    waiting = sum(row["action"] != "keep" for row in done)
+    if waiting and not opts.apply and os.isatty(1):
+        run.flush()
+        run.report.say("note", f"{waiting} to do: ls-clean --apply")
 
 
 main = runner.Tool(cli, rows, reach=reach, opening=opening, sweeps=False)
