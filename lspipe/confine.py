@@ -58,6 +58,8 @@ class Connection(sqlite3.Connection):
 
     spent = False
     stop: Callable[[], bool] = staticmethod(lambda: False)
+    #: The same, and `grace` gives it no longer.
+    late: Callable[[], bool] = staticmethod(lambda: False)
     _room = _MOST_KEPT
 
     def longest(self, length: int) -> None:
@@ -84,7 +86,7 @@ def confine(conn: Connection, tables: Iterable[str], stop: Callable[[], bool] | 
     `stop` is asked every few milliseconds of work; where it says yes, the statement ends with an error for
     which `interrupted` is true. Text comes as str, with U+FFFD for what is not UTF-8.
     """
-    conn.stop = stop or _go_on
+    conn.stop = conn.late = stop or _go_on
     for limit, value in _LIMITS.items():
         conn.setlimit(limit, value)
     conn.text_factory = decode

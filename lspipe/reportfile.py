@@ -17,6 +17,7 @@ _LONGEST = 16 << 20
 #: Names of open descriptors: they are used as they are, since to open them anew would begin at the file's start.
 _OPEN = re.compile(r"/dev/fd/([0-9]{1,9})|/dev/(stdout)|/dev/(stderr)")
 _LOOK = 0.02
+_TRIES = 5
 
 
 def open_file(path: str, wait: float | None) -> int:
@@ -37,23 +38,36 @@ def open_file(path: str, wait: float | None) -> int:
             return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
         if _is_ours(path):
             raise Usage(f"'{shown}' is in a folder that lspipe keeps its own files in", "name another place")
+        return _open(path, wait)
+    except (OSError, ValueError, OverflowError) as error:
+        raise WriteFailed(f"cannot write the report '{shown}': {getattr(error, 'strerror', None) or error}") from None
+
+
+def _open(path: str, wait: float | None) -> int:
+    """A descriptor of what is at `path`, or of a new file; whatever changes there meanwhile is looked at anew."""
+    for _ in range(_TRIES):
         try:
             kind = os.stat(path).st_mode
         except FileNotFoundError:
-            kind = 0
+            with contextlib.suppress(FileExistsError):
+                return os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            continue
         if stat.S_ISFIFO(kind):
             return _fifo(path, wait)
-        # Without O_TRUNC: an argument that somebody slipped in must not cost a file.
+        # Without O_TRUNC: an argument that somebody slipped in must not cost a file. A FIFO by now is not waited for.
         access = os.O_RDWR if stat.S_ISREG(kind) else os.O_WRONLY
-        fd = os.open(path, access | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
-    except (OSError, ValueError, OverflowError) as error:
-        raise WriteFailed(f"cannot write the report '{shown}': {getattr(error, 'strerror', None) or error}") from None
-    try:
-        _empty(fd, shown)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(path, access | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                if stat.S_IFMT(os.fstat(fd).st_mode) == stat.S_IFMT(kind):
+                    _empty(fd, readable(path))
+                    os.set_blocking(fd, True)
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+    raise OSError(errno.EBUSY, "it changes each time it is looked at")
 
 
 def _is_ours(path: str) -> bool:
@@ -68,6 +82,8 @@ def _is_ours(path: str) -> bool:
 
 def _empty(fd: int, shown: str) -> None:
     found = os.fstat(fd)
+    if stat.S_ISBLK(found.st_mode):
+        raise Usage(f"'{shown}' is a disk: it is left as it is", "name a file")
     if not stat.S_ISREG(found.st_mode):
         return
     for stream, name in ((1, "the rows"), (2, "the messages")):

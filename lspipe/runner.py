@@ -76,6 +76,7 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
     report_fd = -1
     early = Report(tool.name)  # For trouble before there is a run.
     early.log_json = options.wants_json_log(argv)
+    trouble: Exception | None = None
     try:
         with signals:
             opts = _parse(tool, argv)
@@ -86,29 +87,36 @@ def execute(tool: Tool, argv: Sequence[str]) -> int:
             _work(tool, run, 0 in closed)
     except (ReaderLeft, Stopped):
         pass
-    except options.Print as wanted:
-        return _print(wanted.text, 1 in closed, early)
-    except LspipeError as error:
-        (run.report if run else early).error(error)
     except Exception as error:  # The one place where a bug ends; everywhere else it travels.
-        scarce = _scarce(error)
-        if scarce is not None:
-            (run.report if run else early).error(scarce)
-        elif not signals.number:
-            _say_bug(run.report if run else early, error, run.options.debug if run else "--debug" in argv)
+        trouble = error
     finally:
         signals.ignore()
         if run is not None:
             run.closing.close()
+            if run.ledger is not None:
+                run.ledger.close()
+    # What is said from here on may wait for a reader that never comes: nothing is left to be cleaned up.
+    signals.release()
+    if isinstance(trouble, options.Print):
+        return _print(trouble.text, 1 in closed, early)
+    if trouble is not None:
+        _say(trouble, run.report if run else early, run.options.debug if run else "--debug" in argv, signals.number)
     if run is None:
         return -signals.number if signals.number else int(strongest(early.codes))
     try:
         return _finish(run, signals.number, report_fd)
     finally:
-        if run.ledger is not None:
-            run.ledger.close()
         if report_fd >= 0:
             os.close(report_fd)
+
+
+def _say(trouble: Exception, report: Report, debug: bool, signal_number: int) -> None:
+    """What went wrong: foreseen, scarce, or a bug, which a signal may be the cause of."""
+    known = trouble if isinstance(trouble, LspipeError) else _scarce(trouble)
+    if known is not None:
+        report.error(known)
+    elif not signal_number:
+        _say_bug(report, trouble, debug)
 
 
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:

@@ -17,6 +17,7 @@ _ENTROPY = 3.0  # Bits a character; 16 random hexadecimal digits have about 3.3.
 
 _NAME_END = 100
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
+_INDEX = re.compile(r"\[[0-9]*\]\Z")  # token[0]=, token[]=
 #: Parameter names (letters and digits alone) whose value is a secret, whatever it looks like.
 _HARD = re.compile(
     r"(?:.*(?:token|secret|password|passwd|passphrase|passwort|pwd|apikey|accesskey|secretkey|privatekey|accountkey"
@@ -32,11 +33,12 @@ _SOFT = frozenset({
     "reset", "magic", "link", "unsubscribe", "login", "lt",
 })
 #: Names whose value a person made up: it may be any word.
-PASSWORDS = re.compile(r"pass(?!es)|pwd|psk|парол|密|パス|비밀|contrase|senha|lösenord|mot de")
+PASSWORDS = re.compile(r"pass(?!es)|pwd|psk|(?i:парол)|密|パス|비밀|contrase|senha|l[öÖ]senord|mot de")
 
 _VENDORS = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{10,}"
-    r"|sk-[\w-]{20,}|xox[a-z]-[\w-]{10,}|xapp-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|ya29\.[\w-]{20,}|AIza[\w-]{30,}"
+    r"|(?<![A-Za-z0-9])sk-[\w-]{20,}|xox[a-z]-[\w-]{10,}|xapp-[\w-]{10,}"
+    r"|(?<![A-Za-z0-9])A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|ya29\.[\w-]{20,}|AIza[\w-]{30,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{50,}|SG\.[\w-]{16,64}\.[\w-]{16,64}|hf_[A-Za-z0-9]{30,}"
     r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|dop_v1_[a-f0-9]{40,}|whsec_[A-Za-z0-9]{20,}"
     r"|(?<![0-9])[0-9]{8,10}:A[A-Za-z0-9_-]{33,35}(?![A-Za-z0-9_-])",  # A Telegram bot.
@@ -67,7 +69,7 @@ def kind_of_name(name: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _kind(name: str) -> str:
-    name = name.lower()
+    name = _INDEX.sub("", name.lower())
     plain = _NOT_NAME.sub("", name)
     last = _NOT_NAME.sub("", name[name.rfind(".") + 1:])  # openid.sig
     if (_HARD.match(plain) or _HARD.match(last)) and not _HARMLESS.match(plain):
@@ -117,5 +119,7 @@ def spans(text: str) -> list[tuple[int, int]]:
         # Whatever else begins in this run would end as this one did: no square time.
         run = _RUN.match(text, token.end() if token else at)
         at = text.find("eyJ", max(at + 3, run.end() if run else 0))
-    found += [token.span() for token in _VENDORS.finditer(text)]
+    # risk-assessment-template is no key, and neither is sk-bratislava-hotels.
+    found += [token.span() for token in _VENDORS.finditer(text)
+              if not (token[0].startswith("sk-") and is_words(token[0]))]
     return found

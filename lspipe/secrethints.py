@@ -9,10 +9,10 @@ import re
 #: Of every rule a piece, in lower case. Few first letters: the engine skips to them.
 _HINT = re.compile(
     "p(?:ass|wd|sk)|s(?:ecret|enha|ess|ignature)|token|c(?:red|ookie|ode(?: is|:| {0,2}[0-9])|ontrase)|bearer|wifi:"
-    "|mot de|login[ \t]|auth(?!or(?!i))|key(?:[\"'`\\]\\\\]{0,3}[ \t]{0,8}(?:[:=：>]|is|was)|_|-----| block)"
+    "|mot de|login[ \t]|auth(?!or(?!i))|key(?:[\"'`\\]\\\\]{0,3}[ \t\xa0\u3000]{0,8}(?:[:=：>]|is|was)|_|-----| block)"
     "|-(?:(?:-api)?key |u[ =]|-user)"
 )
-_HINT_BEYOND_ASCII = re.compile("парол|密码|密碼|パスワード|비밀번호|lösenord")
+_HINT_BEYOND_ASCII = re.compile("(?i:парол)|密码|密碼|パスワード|비밀번호|l[öÖ]senord")
 #: What a path says before a part that lets its reader in.
 DOORS = ("reset|verif|confirm|magic|invit|activat|web-?hook|log-?in|sign-?in|unsubscri|recover|one-?time|token"
          "|secret|private|session|sso|approve|accept|join|callback|opt-?out")

@@ -7,15 +7,18 @@ from lspipe import secretforms, secrethints
 from lspipe.secretforms import MASK, is_mixed, is_placeholder
 
 _NAME = re.compile(
-    r"(?:(?P<word>pass(?:word|wd|phrase|wort)|(?<![a-z])pass|pwd|psk|парол[ья]|密[码碼]|パスワード|비밀번호"
-    r"|contrase[nñ]a|senha|lösenord|mot de passe)"
+    r"(?:(?P<word>pass(?:word|wd|phrase|wort)|(?<![a-z])pass|pwd|psk|(?i:парол[ья])|密[码碼]|パスワード|비밀번호"
+    r"|contrase[nñÑ]a|senha|l[öÖ]senord|mot de passe)"
     r"|token|secret|(?:api|access|private|secret|account|auth|subscription|encryption|signing|master)[_\- ]?key"
     r"|(?<![a-z])auth|credentials?|session[_-]?id|sessid|signature)"
-    r"(?:_(?:key|base|value))*[\"'`\]\\]{0,3}[ \t]{0,8}(?P<sep>=>|:=|[:=：>]|is\b|ist\b|was\b)[ \t]{0,8}"
+    r"(?:_(?:key|base|value))*[\"'`\]\\]{0,3}[ \t\xa0\u3000]{0,8}"
+    r"(?P<sep>=>|:=|[:=：>]|is\b|ist\b|was\b)[ \t\xa0\u3000]{0,8}"
 )
 _OPTION = re.compile(r"--(?:(?P<word>pass(?:word|wd|phrase)?)|token|secret|api-?key|access-?token|auth-?token) ")
-_QUOTED = re.compile(r"([\"'`])((?:(?!\1)[^\n\\]|\\.){1,512})\1")
-_ESCAPED = re.compile(r"\\([\"'])([^\"'\\\n]{1,512})\\\1")
+_QUOTED = re.compile(r"([\"'`])((?:(?!\1)[^\n\\]|\\.)+)\1")
+_ESCAPED = re.compile(r"\\([\"'])([^\"'\\\n]+)\\\1")
+#: One that was cut before its end, by --max-chars or by whoever made the snippet: to the end of the line.
+_OPEN = re.compile(r"\\?([\"'])((?:(?!\1)[^\n\\])+)(?=[\n\\]|\Z)")
 _BARE = re.compile(r"[^\s\"'`<>,;&|]{1,512}")
 _REST = re.compile(r"[^\s\"'`<>,;&|]*")
 _CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*[(\[{]|[A-Za-z_]+(?:(?:\.|::|->)[A-Za-z_]+)+;?\Z")
@@ -96,6 +99,8 @@ def _assigned(text: str, low: str) -> Iterator[tuple[int, int]]:
         while (name := pattern.search(low, at)) is not None:
             at = name.end()
             quoted = _QUOTED.match(text, at) or _ESCAPED.match(text, at)
+            if quoted is None and (pattern is _OPTION or name["sep"] not in ("is", "ist", "was")):
+                quoted = _OPEN.match(text, at)
             if quoted is not None:
                 start, end = quoted.span(2)
                 whole = text[start:end]

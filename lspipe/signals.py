@@ -1,8 +1,11 @@
 """The signals that end a run: each raises Stopped once, and clean-up is then left in peace."""
 
+import os
 import signal
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Seconds for what is left to say after a signal: its reader may be stuck.
+_LAST_WORDS = 1.0
 
 
 class Stopped(BaseException):
@@ -19,6 +22,7 @@ class Signals:
     def __init__(self) -> None:
         self.number = 0
         self._over = False
+        self._free = False
 
     def __enter__(self) -> "Signals":
         for number in ENDING:
@@ -33,6 +37,8 @@ class Signals:
             raise Stopped  # Also where a library swallowed it, as SQLite does in a callback.
 
     def _handle(self, number: int, _frame: object) -> None:
+        if self._free and not self.number:
+            _die(number)
         if self.number or self._over:
             return
         self.number = number
@@ -43,3 +49,15 @@ class Signals:
     def ignore(self) -> None:
         """Let clean-up run to its end."""
         self._over = True
+
+    def release(self) -> None:
+        """All is cleaned up: the next signal ends the process at once; after an earlier one there is a second left."""
+        self._free = True
+        if self.number:
+            signal.signal(signal.SIGALRM, lambda _number, _frame: _die(self.number))
+            signal.setitimer(signal.ITIMER_REAL, _LAST_WORDS)
+
+
+def _die(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -120,6 +120,11 @@ def tolerant(run: "Run", source: str, one: Granted, name: str) -> Iterator[None]
         pass
     except Unusable as error:
         leave_out(run, source, one, error)
+    except MemoryError as error:
+        import traceback
+
+        traceback.clear_frames(error.__traceback__)  # They hold what was too much.
+        leave_out(run, source, one, Unusable("not-readable", f"{name} needs more memory than it may have"))
     except Exception as error:
         from lspipe import confine  # It brings SQLite, which session files do without.
 

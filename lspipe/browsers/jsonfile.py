@@ -21,7 +21,12 @@ _WIDE, _WIDEST = re.compile(rb"[\xc4-\xf4]|\\u"), re.compile(rb"[\xf0-\xf4]|\\u[
 def loads(data: bytes | bytearray, name: str) -> Any:
     """The value in the file `name`. orjson.JSONDecodeError where it is no JSON, Unusable where it is too much."""
     check(data, name)
-    return orjson.loads(data)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if "memory" in error.msg:
+            raise MemoryError from None
+        raise
 
 
 def check(data: bytes | bytearray, name: str) -> None:

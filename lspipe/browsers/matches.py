@@ -70,11 +70,13 @@ class Matches:
                 return
 
     def _group(self, score: float, kinds: Sequence[Strengths], most: int) -> Iterator[Found]:
-        """The first pages of one score, by id."""
+        """The first pages of one score, by id; where time is over, the first of those whose ids are known by then."""
         parts = [(number, strengths) for number in range(len(self._histories)) for strengths in kinds]
         keys, ids, owners = array("Q"), array("q"), array("L")
         for owner, (number, strengths) in enumerate(parts):
             for page, url in self._histories[number].urls(self._pages[number].get(strengths, ())):
+                if len(keys) % _AT_ONCE == 0 and len(keys) >= min(most, _AT_ONCE) and self._histories[number].late():
+                    break
                 keys.append(int(self._identify(number, url).rpartition("_")[2], 16))
                 ids.append(page)
                 owners.append(owner)

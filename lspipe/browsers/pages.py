@@ -80,6 +80,10 @@ class History:
         """Let what was found be fetched, though time is over."""
         confine.grace(self.cursor.conn)
 
+    def late(self) -> bool:
+        """Whether time is over, grace or not."""
+        return self.cursor.conn.late()
+
     def stored(self, urls: Sequence[str]) -> Iterator[Stored]:
         """What it holds of these urls, shown or not."""
         layout = self.layout

@@ -1,13 +1,19 @@
 """--report: where it goes, and that it costs nobody a file."""
 
 import os
+import signal
+import stat
 import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
 import support
+
+from lspipe import reportfile
+from lspipe.exits import Usage
 
 ROW = b'{"source":"mine","url":"x:1"}\n'
 
@@ -60,6 +66,64 @@ def test_a_dash_is_no_file(bare: support.Home) -> None:
     done = bare.run("ls-check", "--report", "-", stdin=b"")
     assert done.code == 2 and done.err.splitlines()[1:] == [b"the open descriptor 3: --report /dev/fd/3"]
     assert not (bare.home / "-").exists()
+
+
+def test_a_disk_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"a partition table")
+    kind = SimpleNamespace(st_mode=stat.S_IFBLK | 0o660)
+    seen = {"stat": lambda _path: kind, "fstat": lambda _fd: kind}
+    monkeypatch.setattr(reportfile, "os", SimpleNamespace(**vars(os) | seen))
+    with pytest.raises(Usage, match="is a disk"):
+        reportfile.open_file(str(disk), None)
+    assert disk.read_bytes() == b"a partition table"
+
+
+@pytest.mark.parametrize("what", ["file", "report", "fifo"])
+def test_what_comes_there_meanwhile_is_looked_at(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look and the opening: somebody's file is left as it is, another run's report replaced."""
+    path, looks, look = tmp_path / "report", [], os.stat
+    report = b'{"command":"ls-check","version":"0.1.0","exit":0}\n'
+
+    def late(name: str) -> os.stat_result:
+        looks.append(name)
+        if len(looks) > 1:
+            return look(name)
+        if what == "fifo":
+            os.mkfifo(path)
+        else:
+            path.write_bytes(report if what == "report" else b"mine\n")
+        raise FileNotFoundError
+
+    monkeypatch.setattr(reportfile, "os", SimpleNamespace(**vars(os) | {"stat": late}))
+    if what == "report":
+        os.close(reportfile.open_file(str(path), 0.0))
+        assert path.read_bytes() == b""
+    else:
+        with pytest.raises(Usage if what == "file" else reportfile.Deadline):
+            reportfile.open_file(str(path), 0.0)
+        assert what == "fifo" or path.read_bytes() == b"mine\n"
+
+
+@pytest.mark.parametrize(
+    "args", [["--stats"], ["--profile", "nosuch"], ["--no-such-option"], ["--report", "{}"]], ids=str)
+def test_a_reader_that_is_stuck_does_not_keep_it_alive(args: list[str], home: support.Home) -> None:
+    """Neither of the messages nor of the report: nothing is left to be cleaned up by then."""
+    reader, writer = support.full_pipe()
+    to_report = "{}" in args
+    args = [word.replace("{}", f"/dev/fd/{writer}") for word in args]
+    with subprocess.Popen(support.command("ls-history", *args, "rust"), env=home.env(), cwd=home.home,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+                          stderr=subprocess.DEVNULL if to_report else writer, pass_fds=[writer]) as process:
+        def ended() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        support.until(ended, "TERM ends it")
+        assert process.returncode == -signal.SIGTERM
+    for fd in (reader, writer):
+        os.close(fd)
+    assert home.runs == []
 
 
 def test_an_input_is_not_emptied(bare: support.Home) -> None:

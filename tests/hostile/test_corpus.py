@@ -7,8 +7,10 @@ trap found as if it were not there, nothing left behind.
 import os
 import pty
 import re
+import resource
 import sqlite3
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,6 +184,24 @@ def test_json_that_is_too_much_or_none(kind: str, bare: Home) -> None:
         clear(done, "ls-query")
         if name == "config.toml":
             file.unlink()
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such limit")
+def test_a_file_that_needs_more_memory_than_there_is(bare: Home) -> None:
+    """It is left out, and what is beside it is found."""
+    for profile, many in (("Default", 100_000), ("Profile 1", 3)):
+        folder = traps.chromium(bare).parent / profile
+        folder.mkdir(parents=True, exist_ok=True)
+        marks = [{"type": "url", "id": str(number), "name": f"{traps.WORD} {number}", "url": f"http://a.test/{number}"}
+                 for number in range(many)]
+        (folder / "Bookmarks").write_bytes(orjson.dumps({"roots": {"other": {"type": "folder", "children": marks}}}))
+    bare.consent(*({"family": "browser", "browser": "chromium", "profile": name, "data": ["bookmarks"],
+                    "path": str(traps.chromium(bare).parent / name)} for name in ("Default", "Profile 1")))
+    done = bare.run("ls-bookmarks", traps.WORD, before=lambda: resource.setrlimit(
+        resource.RLIMIT_DATA, (100 << 20, resource.RLIM_INFINITY)))
+    assert done.code == 7 and [row["provenance"]["profile"] for row in done.rows] == ["Profile 1"] * 3
+    assert done.err == (b"ls-bookmarks: cannot read profile 'chromium/Default': Bookmarks needs more memory than it may"
+                        b" have\n")
 
 
 # Threats 10 to 13: a program that is to be run, an option that is to be smuggled

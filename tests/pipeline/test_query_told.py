@@ -5,12 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import click
 import orjson
 import pytest
 import support
 from support import Home
+
+from lspipe import answer, runner
+from lspipe.exits import Deadline
 
 PATIENT = ("--timeout", "60s")
 
@@ -189,11 +193,30 @@ def test_a_transform_that_is_stuck_is_ended(home: Home) -> None:
         assert process.stdout and process.stderr
         out, err = process.communicate(timeout=support.PATIENCE)
     assert process.returncode == 6 and out == b""
-    assert b"ls-rerank took too long" in err
+    assert b"ls-query: ls-rerank, ls-redact took too long" in err
     with pytest.raises(ProcessLookupError):
         os.kill(stuck, 0)
     home.run("ls-consent", "list")  # What had to be killed is taken away by the next one.
     assert home.runs == []
+
+
+def test_rows_that_came_before_a_transform_was_stuck_count() -> None:
+    """They are what was found until then."""
+    def child(label: str, late: bool) -> SimpleNamespace:
+        stage = SimpleNamespace(name=f"ls-{label}", label=label)
+        return SimpleNamespace(stage=stage, code=-15 if late else 0, facts={}, stopped_late=late)
+
+    line = SimpleNamespace(plan=SimpleNamespace(sources=(1,)),
+                           children=[child("rg", False), child("rerank", True), child("redact", True)])
+    run = runner.Run("ls-query", SimpleNamespace(timeout=None, log="text", strict=False, line_buffered=False), [])
+    said: list[str] = []
+    run.report.say = lambda _level, message, *_more: said.append(message)  # type: ignore[method-assign, assignment]
+    with pytest.raises(Deadline, match="ls-rerank, ls-redact took too long"):
+        answer.judge(line, run)  # type: ignore[arg-type]
+    run.report.rows_out = 3
+    answer.judge(line, run)  # type: ignore[arg-type]
+    assert said == ["ls-rerank, ls-redact took too long: these rows are what there was until then"]
+    assert run.report.codes == {7} and run.report.truncated
 
 
 def wait_for_stage(home: Home, name: str) -> int:

@@ -239,6 +239,27 @@ def test_any_damage_ends_in_rows_or_a_reason(tmp_path_factory: pytest.TempPathFa
         recent(path)
 
 
+def test_time_that_is_over_when_ranking_begins_shows_what_was_found(tmp_path: Path) -> None:
+    """Ids are worked out for the pages that are shown, not for all that have the same score."""
+    path = profiles.chromium_history(tmp_path, [Page(f"http://a.test/{number}", "needle") for number in range(3000)])
+    over, identified = [False], []
+
+    def identify(_number: int, url: str) -> str:
+        identified.append(url)
+        return f"res_{len(identified):016x}"
+
+    judge = ranking.Judge(words.parse("needle"))
+    with contextlib.closing(snapshot.open_all(str(path))) as source:
+        conn = snapshot.connect(source, tables=chromium.TABLES, stop=lambda: over[0])
+    with contextlib.closing(conn):
+        found = matches.Matches(identify)
+        found.search(reading.History(conn, chromium.layout(conn), Wanted(NOON + HOUR)), judge)
+        assert len(found) == 3000
+        over[0] = True
+        assert len(list(found.ranked(judge, 3))) == 3 and len(identified) == 200
+        assert len(list(found.ranked(judge))) == 200
+
+
 @pytest.mark.parametrize("made", [
     ["CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT)"], ["CREATE TABLE visits (url, visit_time)"],
     ["CREATE TABLE urls (id TEXT PRIMARY KEY, url TEXT)", "CREATE TABLE visits (url, visit_time)"],

@@ -154,6 +154,35 @@ def test_the_quick_look_denies_no_rule(rule: re.Pattern[str], data: st.DataObjec
         assert secrethints.in_text(text)
 
 
+LONG = SECRET * 40
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ('{"refresh_token": "' + LONG + '"}', '{"refresh_token": "REDACTED"}'),
+    ('{\\"token\\":\\"' + LONG + '\\"}', '{\\"token\\":\\"REDACTED\\"}'),
+    ('{"api_key": "' + SECRET, '{"api_key": "REDACTED'),
+    ('\\"token\\": \\"' + SECRET, '\\"token\\": \\"REDACTED'),
+    ("db_password = 'correct horse 7 battery", "db_password = 'REDACTED"),
+    ("password: \"Tulip77\nnext: \"x", "password: \"REDACTED\nnext: \"x"),
+    ("--password 'Tulip 77", "--password 'REDACTED"), ("password:\u00a0Tulip77", "password:\u00a0REDACTED"),
+    ("api_key\u3000:\u3000" + SECRET, "api_key\u3000:\u3000REDACTED"),
+    ("ПАРОЛЬ: Tulip77", "ПАРОЛЬ: REDACTED"), ("LÖSENORD: Tulip77", "LÖSENORD: REDACTED"),
+    ("CONTRASEÑA: Tulip77", "CONTRASEÑA: REDACTED"),
+    ("https://x.example/?token%5B0%5D=abc&token[]=def", "https://x.example/?token%5B0%5D=REDACTED&token[]=REDACTED")])
+def test_secrets_that_are_long_or_cut_or_shouted(before: str, after: str) -> None:
+    assert redact.text(before)[0] == after
+
+
+@pytest.mark.parametrize("text", [
+    "https://x.example/questions/1/flask-sqlalchemy-many-to-many-relationship", "disk-encryption-for-large-servers",
+    "https://x.example/blog/task-management-for-large-teams", "https://x.example/risk-assessment-template-for-teams",
+    "https://x.example/hotels/sk-bratislava-city-centre-hotels", "sk-learn-pipelines-and-feature-unions",
+    "https://x.example/BALKASIA2024CONFERENCE", "the password is 'til 5 o clock",
+    'the token is "opaque and never parsed by clients'])
+def test_words_that_only_begin_like_the_token_of_a_service(text: str) -> None:
+    assert redact.text(text, "://" in text) == (text, 0)
+
+
 @pytest.mark.parametrize("prefix", ["gh" + "p_", "github" + "_pat_", "glp" + "at-", "sk" + "-", "xo" + "xb-",
                                     "AK" + "IA", "ya" + "29.", "AI" + "za", "np" + "m_", "py" + "pi-"])
 def test_prefixes_of_services(prefix: str) -> None:
