@@ -27,6 +27,8 @@ class Look:
     first: bool = False
     #: By path, folder by folder; else as found, which is faster and differs from run to run.
     ordered: bool = True
+    #: Bytes of the largest file that is searched; None: all are.
+    largest: int | None = None
 
 
 def arguments(program: str, look: Look, roots: Sequence[str]) -> list[str]:
@@ -51,7 +53,9 @@ def listing(program: str, look: Look, roots: Sequence[str]) -> list[str]:
 def _selection(look: Look) -> list[str]:
     """The options that say which files are searched."""
     chosen = ["--no-config", "--no-ignore-global"]
-    chosen += [name for name, on in (("--hidden", look.hidden), ("--no-ignore", look.no_ignore)) if on]
+    switches = {"--hidden": look.hidden, "--no-ignore": look.no_ignore,
+                f"--max-filesize={look.largest}": look.largest is not None}
+    chosen += [name for name, on in switches.items() if on]
     return [*chosen, *(f"--glob={glob}" for glob in look.globs), *(f"--type={name}" for name in look.types)]
 
 
@@ -71,10 +75,14 @@ def feed(patterns: Sequence[str]) -> bytes:
     return b"".join(lines)
 
 
+class OutOfMemory(Upstream):
+    """A search took more memory than it may: for one very large file or line, or an ignore file."""
+
+
 def fatal(code: int, errors: str) -> LspipeError:
     """Why a search ended before its summary: words that ripgrep does not accept, or its death."""
     if "memory allocation of" in errors:
-        return Upstream("rg needed more memory than it may have",
+        return OutOfMemory("rg needed more memory than it may have",
                         "a very large .ignore, or a very long line, does that: try --no-ignore, or leave it out: -g")
     if code < 0:
         return Upstream(f"rg was killed by signal {-code}", "what it had found until then is above")

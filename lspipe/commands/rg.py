@@ -17,7 +17,7 @@ searched. Words such as `the` or `how` count only where there is nothing else.
 import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 READS, EMITS, ZONE = None, "row", "local"
 _SNIPPET = 300
+#: Bytes of the largest file that is searched where rg had not enough memory for all of them.
+_LARGEST = 16 << 20
 #: The keys of a ranked row, in the order of every source.
 _ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", "snippet", "text", "matched_terms",
           "accessed_at", "location", "provenance", "corpus", "meta")
@@ -176,12 +178,23 @@ def _parts(path: str) -> list[bytes]:
     return os.fsencode(path).split(b"/")
 
 
-def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterable[Row]:
+def rows(opts: SimpleNamespace, _upstream: Iterator[Row], run: runner.Run) -> Iterator[Row]:
     """A row for each matching line, or, by words, for each matching file."""
     search: Search = run.reach.given
     if not search.roots or (search.plan is not None and search.plan.hopeless):
-        return ()
-    return _by_words(opts, search, run) if search.plan is not None else _by_pattern(opts, search, run)
+        return
+    find = _by_words if search.plan is not None else _by_pattern
+    begun = False
+    try:
+        for found in find(opts, search, run):
+            begun = True
+            yield found
+    except ripgrep.OutOfMemory as error:
+        if begun:
+            raise
+        look = replace(search.look, largest=_LARGEST)
+        yield from find(opts, replace(search, look=look), run)  # What is beside a file that is too large is found.
+        run.report.skip(f"files above {_LARGEST >> 20} MiB were left out: {error.message}", "not-readable")
 
 
 def _folder() -> str | None:

@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -371,6 +372,18 @@ def test_fifos_and_devices(place: support.Home) -> None:
         assert done.code == 7 and names(done.rows) == rows
         support.assert_one_line(done.err, "ls-rg")
         assert b"neither a file nor a folder" in done.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no limit of data that is heeded")
+def test_what_is_beside_a_file_that_takes_too_much_memory_is_found(place: support.Home) -> None:
+    """One line of 130 MB: rg, whose data are limited here, keeps all of it several times."""
+    tree = write(place, a="needle first\n", z="needle last\n")
+    (tree / "m").write_bytes(b"needle " * (18 << 20) + b"\n")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_DATA, (600 << 20, 600 << 20))  # noqa: E731
+    for args in (["--words", "needle"], ["needle"]):
+        done = place.run("ls-rg", *args, "tree", before=limit)
+        assert (done.code, sorted(names(done.rows))) == (7, ["a", "z"]), done.err
+        assert done.err == b"ls-rg: files above 16 MiB were left out: rg needed more memory than it may have\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no limit of data that is heeded")
