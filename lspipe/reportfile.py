@@ -11,8 +11,9 @@ from lspipe import paths
 from lspipe.exits import Deadline, Precondition, Usage, WriteFailed
 from lspipe.narrow import readable, within
 
-#: A report is one line that begins so; anything else is somebody's file, what --log json wrote, or many reports.
-_REPORT = re.compile(rb'\{"command":"ls-[a-z]+","version":"[^\n]*\}\n')
+#: A report is one line that begins so, or, where a disk was full, a part of it; anything else is somebody's file, what
+#: --log json wrote, or many reports.
+_REPORT = re.compile(rb'\{"command":"ls-[a-z]+","version":"[^\n]*\n?')
 _LONGEST = 16 << 20
 #: Names of open descriptors: they are used as they are, since to open them anew would begin at the file's start.
 _OPEN = re.compile(r"/dev/fd/([0-9]{1,9})|/dev/(stdout)|/dev/(stderr)")

@@ -28,6 +28,9 @@ def test_an_earlier_report_is_replaced(bare: support.Home) -> None:
     for rows in (3, 1):
         assert bare.run("ls-redact", "--report", str(report), stdin=ROW * rows).code == 0
         assert facts(report)["rows_out"] == rows
+    report.write_bytes(report.read_bytes()[:100])  # The disk was full.
+    assert bare.run("ls-redact", "--report", str(report), stdin=ROW).code == 0
+    assert facts(report)["rows_out"] == 1
 
 
 @pytest.mark.parametrize("args", [[], ["--since", "nonsense"], ["--no-such-option"]], ids=str)
