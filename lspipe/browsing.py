@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
-from lspipe import access, consent, paths, pinned
+from lspipe import access, pinned
 from lspipe.browsers import granted
 from lspipe.browsers.granted import Granted
-from lspipe.narrow import Refusal, selects
+from lspipe.narrow import Grant, Refusal, selects
 from lspipe.run import Reach, Run
 
 
@@ -33,12 +33,12 @@ def granted_besides(kind: str, opts: SimpleNamespace, run: Run) -> list[Granted]
     return granted.profiles_of(found)
 
 
-def unknown(words: Sequence[str], names: Mapping[str, str]) -> list[str]:
+def unknown(words: Sequence[str], grants: Sequence[Grant], names: Mapping[str, str]) -> list[str]:
     """Those words of --profile that mean no profile: neither a granted one, nor one that is on this machine."""
-    grants = [grant for grant in consent.load(paths.config_home()).grants if grant.family == "browser"]
     home = os.path.expanduser("~")
     return [word for word in words
-            if not any(selects(word, grant.browser, grant.profile, names.get(grant.path)) for grant in grants)
+            if not any(grant.family == "browser" and selects(word, grant.browser, grant.profile, names.get(grant.path))
+                       for grant in grants)
             and not granted.present(word, home, os.environ)]
 
 

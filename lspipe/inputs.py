@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lspipe import options, schema, stream
-from lspipe.exits import NotFound
+from lspipe.exits import NotFound, strerror
 from lspipe.row import Row
 from lspipe.run import Run
 
@@ -27,7 +27,7 @@ def open_all(run: Run) -> list[tuple[str, int]]:
         except FileNotFoundError:
             run.report.error(NotFound(f"cannot open '{shown}': no such file"))
         except OSError as error:
-            run.report.skip(f"cannot read '{shown}': {(error.strerror or '').lower()}", "not-readable", input=shown)
+            run.report.skip(f"cannot read '{shown}': {strerror(error)}", "not-readable", input=shown)
     return inputs
 
 
@@ -46,7 +46,7 @@ def rows(
                 run.report.rows_in += 1
                 yield row
         except OSError as error:
-            run.report.skip(f"cannot read '{name}': {(error.strerror or '').lower()}", "not-readable", input=name)
+            run.report.skip(f"cannot read '{name}': {strerror(error)}", "not-readable", input=name)
         if fd != 0:
             os.close(fd)
 

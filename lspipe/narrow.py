@@ -43,6 +43,10 @@ class Grant:
     boot_id: str | None = None
     index: str = ""
 
+    def ended(self, now: int) -> int | None:
+        """When it ended, where it has."""
+        return self.expires_at if self.expires_at is not None and self.expires_at <= now else None
+
     @property
     def target(self) -> tuple[str | None, ...]:
         """What is granted, whatever the terms."""
@@ -166,8 +170,8 @@ def selects(selector: str, browser: str | None, profile: str | None, name: str |
 
 def obstacle(grant: Grant, request: Request) -> str | None:
     """Why a grant for the right family and data does not serve the request now; None: it does."""
-    if grant.expires_at is not None and _has_ended(grant, request):
-        return f"the grant ended {when.rfc3339(grant.expires_at)}"
+    if (end := grant.ended(request.now)) is not None:
+        return f"the grant ended {when.rfc3339(end)}"
     if request.audience not in grant.audience:
         return f"granted to {', '.join(grant.audience)}, not to {request.audience}"
     if grant.index and request.index not in (None, grant.index):
@@ -175,10 +179,6 @@ def obstacle(grant: Grant, request: Request) -> str | None:
     if grant.family != "wiki" and plain_path(grant.path) != grant.path:
         return "the path of the grant is not absolute and plain"
     return None
-
-
-def _has_ended(grant: Grant, request: Request) -> bool:
-    return grant.expires_at is not None and grant.expires_at <= request.now
 
 
 def narrow(grants: Sequence[Grant], request: Request) -> Narrowed:
@@ -289,7 +289,8 @@ def _refused_grant(grant: Grant, request: Request) -> Refusal:
 def _first_refusal(idle: Sequence[Grant], request: Request, **what: str | None) -> Refusal:
     """What was asked for, refused for what stands in the way of the first grant that would have covered it."""
     detail = next((obstacle(grant, request) for grant in idle), None)
-    return _refusal(request, detail or "no grant", lapsed=any(_has_ended(grant, request) for grant in idle), **what)
+    lapsed = any(grant.ended(request.now) is not None for grant in idle)
+    return _refusal(request, detail or "no grant", lapsed=lapsed, **what)
 
 
 def _refusal(

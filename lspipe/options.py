@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,10 +122,9 @@ def _scope(max_chars: int | None = 2000) -> list[click.Parameter]:
 class Command(click.Command):
     """A click command with the shared options of its kind and the help of lspipe."""
 
-    #: Of options that a person may know from elsewhere, what to do here.
-    habits: Mapping[str, str] = {}
-
-    def __init__(self, name: str, *, kind: str, reads: str | None, emits: str | None, **extra: Any) -> None:
+    def __init__(self, name: str, *, kind: str, reads: str | None, emits: str | None,
+                 habits: Mapping[str, str] = MappingProxyType({}), **extra: Any) -> None:
+        """`habits`: of options that a person may know from another program, what to do here."""
         extra["add_help_option"] = False
         params = list(extra.pop("params", None) or [])
         if reads is not None and kind in ("transform", "sink"):
@@ -136,6 +135,7 @@ class Command(click.Command):
         self.kind = kind
         self.reads = reads
         self.emits = emits
+        self.habits = habits
 
     @property
     def documentation(self) -> str:
@@ -186,10 +186,10 @@ class Command(click.Command):
 
 
 def command(
-    name: str, *, kind: str, reads: str | None, emits: str | None
+    name: str, *, kind: str, reads: str | None, emits: str | None, habits: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[Callable[..., Any]], Command]:
     """Decorate the callback of executable `name`; its own options stand between this and the function."""
-    return click.command(name, cls=Command, kind=kind, reads=reads, emits=emits)
+    return click.command(name, cls=Command, kind=kind, reads=reads, emits=emits, habits=habits)
 
 
 def namespace(**given: Any) -> SimpleNamespace:

@@ -68,8 +68,8 @@ def verify(scope: Scope) -> Refusal | None:
 
 def state(grant: Grant, now: int) -> tuple[str, str | None]:
     """One of ok, not pinned, expired, changed, missing; and a few words where it is not ok."""
-    if grant.expires_at is not None and grant.expires_at <= now:
-        return "expired", f"ended {when.rfc3339(grant.expires_at)}"
+    if (end := grant.ended(now)) is not None:
+        return "expired", f"ended {when.rfc3339(end)}"
     if grant.family == "wiki":
         return ("ok", None) if grant.index else ("not pinned", "whatever index qmd has is read")
     refusal = verify(Scope(grant, (grant.path,)))

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lspipe import inputs, ledger, lockdown, options, reportfile, row, schema, settings, stream
+from lspipe import inputs, ledger, lockdown, options, reportfile, row, schema, stream
 from lspipe.exits import Bug, Exit, LspipeError, Precondition, Usage, WriteFailed, strongest
 from lspipe.report import Report
 from lspipe.row import Row
@@ -48,6 +48,8 @@ class Tool:
     whole: Callable[[SimpleNamespace], bool] | None = None
     #: False for the coordinator, which locks itself down after it has forked its stages.
     locks: bool = True
+    #: The table of config.toml that sets its defaults. Sources and transforms read no configuration.
+    settings: str | None = None
     #: False for those that show or remove dead runs themselves.
     sweeps: bool = True
 
@@ -120,7 +122,11 @@ def _say(trouble: Exception, report: Report, debug: bool, signal_number: int) ->
 
 
 def _parse(tool: Tool, argv: Sequence[str]) -> SimpleNamespace:
-    configured = settings.defaults(tool.cli, argv)
+    configured: dict[str, Any] = {}
+    if tool.settings is not None:
+        from lspipe import settings
+
+        configured = settings.defaults(tool.cli, tool.settings, argv)
     try:
         parsed = tool.cli.main(args=list(argv), prog_name=tool.name, standalone_mode=False, default_map=configured)
     except click.UsageError as error:

@@ -9,8 +9,8 @@ import click
 from lspipe import options, paths
 from lspipe.exits import Precondition
 
-#: The executables that read it, and the table of each.
-CONFIGURED = {"ls-query": "query", "ls-show": "show"}
+#: The tables that it may have, each of an executable.
+TABLES = ("query", "show")
 #: Options of a single call: a default for them would surprise.
 UNCONFIGURED = {"query_file", "report", "now", "sandbox_report", "debug", "null", "raw"}
 #: No file is larger, in bytes.
@@ -19,15 +19,14 @@ _LARGEST = 1 << 20
 _DOTS = 2000
 
 
-def defaults(command: options.Command, argv: Sequence[str]) -> dict[str, Any]:
-    """The defaults of an executable, by option name; none where it has no table. Raises Precondition.
+def defaults(command: options.Command, table: str, argv: Sequence[str]) -> dict[str, Any]:
+    """The defaults of the executable whose table this is, by option name. Raises Precondition.
 
         [query]
         limit = 20
         source = ["history", "files"]
     """
-    table = CONFIGURED.get(str(command.name))
-    if table is None or not options.PRINTING.isdisjoint(argv):
+    if not options.PRINTING.isdisjoint(argv):
         return {}  # Help is there also for whoever has broken the file.
     try:
         path = os.path.join(paths.config_home(), "config.toml")
@@ -48,7 +47,7 @@ def defaults(command: options.Command, argv: Sequence[str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # tomllib's own error, and that of decode(), are ValueErrors.
         why = "nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Precondition(f"cannot read '{path}': {why}", "mend it, or move it away") from None
-    strange = sorted(set(tables) - set(CONFIGURED.values()))
+    strange = sorted(set(tables) - set(TABLES))
     if strange:
         raise Precondition(f"'{path}' has no table [{strange[0]}]", "it may have: [query], [show]")
     found = tables.get(table, {})

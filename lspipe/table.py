@@ -94,12 +94,9 @@ def fit(text: str, cells: int) -> str:
 
     Of a letter with hundreds of marks only the first few stay.
     """
-    if len(text) > 2 * cells and not text.isascii():
-        text = _thinned(text)
-    if len(text) * 2 <= cells or width(text) <= cells:
-        return text
-    if cells < 1:
-        return ""
+    text, too_long = _measured(text, cells)
+    if not too_long or cells < 1:
+        return "" if too_long else text
     room = cells - width(snippet.ELLIPSIS)
     end = 0
     for at in range(1, len(text)):
@@ -113,12 +110,9 @@ def fit(text: str, cells: int) -> str:
 
 def fit_end(text: str, cells: int) -> str:
     """The end of the text in at most so many cells, begun with `…` where it is cut: of a path the name counts."""
-    if len(text) > 2 * cells and not text.isascii():
-        text = _thinned(text)
-    if len(text) * 2 <= cells or width(text) <= cells:
-        return text
-    if cells < 1:
-        return ""
+    text, too_long = _measured(text, cells)
+    if not too_long or cells < 1:
+        return "" if too_long else text
     room = cells - width(snippet.ELLIPSIS)
     start = len(text)
     for at in range(len(text) - 1, -1, -1):
@@ -128,6 +122,13 @@ def fit_end(text: str, cells: int) -> str:
             room -= width(text[at:start])
             start = at
     return snippet.ELLIPSIS + text[start:].lstrip()
+
+
+def _measured(text: str, cells: int) -> tuple[str, bool]:
+    """The text, without marks that nobody could see, and whether it takes more cells than these."""
+    if len(text) > 2 * cells and not text.isascii():
+        text = _thinned(text)
+    return text, len(text) * 2 > cells and width(text) > cells
 
 
 def _thinned(text: str) -> str:

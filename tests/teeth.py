@@ -198,7 +198,7 @@ NOTHING_WITHOUT_CONSENT = (
           "if grant.index and request.index not in (None, grant.index):", "if False:",
           ("tests/unit/test_narrow.py::test_a_wiki_grant_is_for_one_index",)),
     Guard("a grant that has ended grants nothing", _NARROW,
-          "if grant.expires_at is not None and _has_ended(grant, request):", "if False:",
+          "if (end := grant.ended(request.now)) is not None:", "if (end := None) is not None:",
           ("tests/unit/test_narrow.py::test_an_expired_grant_says_when_it_ended",)),
     Guard("no option brings a grant back to life", "lspipe/access.py",
           "return narrow(granted.grants, request)",

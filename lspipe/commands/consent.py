@@ -23,7 +23,7 @@ import click
 
 from lspipe import access, consent, fulldisk, offer, options, paths, pinned, runner, stream, terminal, when
 from lspipe.browsers import known, profiles
-from lspipe.exits import LspipeError, NotFound, Precondition, Usage
+from lspipe.exits import LspipeError, NotFound, Precondition, Usage, strerror
 from lspipe.narrow import AUDIENCES, DATA, FAMILIES, Grant, Scope, selects
 from lspipe.row import Row
 
@@ -174,7 +174,7 @@ def _folder(name: str) -> str:
     try:
         real = os.path.realpath(name, strict=True)
     except OSError as error:
-        raise NotFound(f"cannot grant '{shown}': {(error.strerror or '').lower()}") from None
+        raise NotFound(f"cannot grant '{shown}': {strerror(error)}") from None
     if not os.path.isdir(real):
         raise Usage(f"cannot grant '{shown}': not a folder", "grant the folder that it is in")
     return real
@@ -188,7 +188,7 @@ def _entries(path: str) -> list[str]:
 
 
 def _cannot_grant(path: str, error: OSError) -> Precondition:
-    return Precondition(f"cannot grant '{options.printable(path)}': {(error.strerror or '').lower()}",
+    return Precondition(f"cannot grant '{options.printable(path)}': {strerror(error)}",
                         fulldisk.hint(error.errno, path))
 
 

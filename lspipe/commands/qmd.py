@@ -178,7 +178,7 @@ def _parts(opts: SimpleNamespace, search: Search, known: "list[qmdindex.Collecti
     elif search.names is None:
         allowed = [one for one in allowed if one.default]
     else:
-        _miss(search.names - {one.name for one in known}, bool(allowed), run)
+        _say_missing(search.names - {one.name for one in known}, bool(allowed), run)
     if not search.folders:
         return [qmdindex.Part(one) for one in allowed]
     found = qmdindex.below(allowed, search.folders)
@@ -187,7 +187,7 @@ def _parts(opts: SimpleNamespace, search: Search, known: "list[qmdindex.Collecti
     return found
 
 
-def _miss(names: set[str], others: bool, run: runner.Run) -> None:
+def _say_missing(names: set[str], others: bool, run: runner.Run) -> None:
     """Say which granted collections qmd does not have. Raises NotFound where there are no others."""
     for name in sorted(names):
         message = f"there is no collection '{options.printable(name)}'"

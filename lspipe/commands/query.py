@@ -11,7 +11,7 @@ the numbers of the sources are those before the same pages and files of several 
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +36,8 @@ from lspipe import (
     table,
     words,
 )
-from lspipe.exits import NotFound, Precondition, Usage
+from lspipe.exits import NotFound, Precondition, Usage, strerror
+from lspipe.narrow import Grant
 from lspipe.row import Row
 
 READS, EMITS, ZONE = None, "envelope", "local"
@@ -83,7 +84,7 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     granted = consent.load(paths.config_home())
     run.report.consent_file = granted.file
     if query.profiles:
-        query = _with_known_profiles(query, run)
+        query = _with_known_profiles(query, granted.grants, run)
     planned = request.plan(query, granted.grants)
     if not planned.plan.sources:
         # One that has ended, or is for somebody else, says more than one that never was.
@@ -105,12 +106,12 @@ def reach(opts: SimpleNamespace, run: runner.Run) -> runner.Reach:
     return runner.Reach(may_signal=True, given=(query, planned, began))
 
 
-def _with_known_profiles(query: request.Query, run: runner.Run) -> request.Query:
+def _with_known_profiles(query: request.Query, grants: Sequence[Grant], run: runner.Run) -> request.Query:
     """The query without the profiles that nobody knows: said here once, where each source would say it."""
     from lspipe import browsing
 
     names = browsing.shown_names(query.profiles)
-    strange = browsing.unknown(query.profiles, names)
+    strange = browsing.unknown(query.profiles, grants, names)
     errors = []
     for word in strange:
         what = f"profile '{options.printable(word)}'"
@@ -203,7 +204,7 @@ def _from_file(name: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise NotFound(f"cannot open '{shown}': no such file") from None
     except OSError as error:
-        raise Usage(f"cannot read '{shown}': {(error.strerror or '').lower()}") from None
+        raise Usage(f"cannot read '{shown}': {strerror(error)}") from None
     if len(data) > _FILE_CAP:
         raise Usage(f"'{shown}' is longer than {_FILE_CAP} bytes")
     try:
@@ -252,4 +253,4 @@ def _list(opts: SimpleNamespace, query: request.Query, found: list[Row], run: ru
         yield render.result(item, number, cells, color, run.now, marked).encode("utf-8", "replace") + b"\n"
 
 
-main = runner.Tool(cli, rows, reach=reach, locks=False)
+main = runner.Tool(cli, rows, reach=reach, locks=False, settings="query")

@@ -39,9 +39,17 @@ _LARGEST = 16 << 20
 #: The keys of a ranked row, in the order of every source.
 _ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", "snippet", "text", "matched_terms",
           "accessed_at", "location", "provenance", "corpus", "meta")
+#: Options of rg that are other ones here.
+_HABITS = {
+    "-n": "-n N is the most rows; each row has its line anyway", "-w": r"whole words: '\bWORD\b'",
+    "-S": "-i ignores case", "-s": "case counts unless -i is given", "-v": "rg -v, or --words with -word",
+    "-c": "count the rows: | wc -l", "-A": "-C N: lines before and after", "-B": "-C N: lines before and after",
+    "--json": "rows are JSON Lines already", "-r": "folders are searched whole anyway", "-uu": "--no-ignore --hidden",
+    "-u": "--no-ignore; --hidden for hidden files",
+}
 
 
-@options.command("ls-rg", kind="source", reads=READS, emits=EMITS)
+@options.command("ls-rg", kind="source", reads=READS, emits=EMITS, habits=_HABITS)
 @click.argument("arguments", nargs=-1, metavar="[PATTERN] [PATH]...")
 @click.option("-e", "--regexp", "patterns", multiple=True, metavar="PATTERN",
               help="A pattern; repeatable. Every argument is then a PATH.")
@@ -58,15 +66,6 @@ _ORDER = ("id", "query_id", "query", "source", "rank", "score", "title", "url", 
 @click.option("--all-terms", is_flag=True, help="With --words: a file must hold every word.")
 def cli(**given: object) -> SimpleNamespace:
     return options.namespace(**given)
-
-
-cli.habits = {
-    "-n": "-n N is the most rows; each row has its line anyway", "-w": r"whole words: '\bWORD\b'",
-    "-S": "-i ignores case", "-s": "case counts unless -i is given", "-v": "rg -v, or --words with -word",
-    "-c": "count the rows: | wc -l", "-A": "-C N: lines before and after", "-B": "-C N: lines before and after",
-    "--json": "rows are JSON Lines already", "-r": "folders are searched whole anyway", "-uu": "--no-ignore --hidden",
-    "-u": "--no-ignore; --hidden for hidden files",
-}
 
 
 @dataclass(frozen=True)

@@ -166,4 +166,4 @@ _FORMS = {
     "table": _table, "jsonl": _jsonl, "urls": _urls, "paths": _paths, "tsv": _tsv, "results": _results, "exa": _exa,
 }
 
-main = runner.Tool(cli, rows)
+main = runner.Tool(cli, rows, settings="show")
